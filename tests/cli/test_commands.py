@@ -34,7 +34,7 @@ def test_compare_says_the_verdict_in_three_sentences(folder: Path, truecal: Run)
     code, out, _ = truecal("compare", "good.npz", "sharp.csv", "--bins", "2,5", "--resamples", "199")
     assert code == 0
     assert "good predicts best: Brier" in out and "for sharp" in out
-    assert "sharp is over-confident by" in out and "ECE ranks" in out
+    assert "Not calibrated: sharp (over-confident)" in out and "ECE ranks" in out
 
 
 @pytest.mark.slow

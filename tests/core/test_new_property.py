@@ -135,7 +135,7 @@ class NeighboursKind(ClassesKind):
     def claims(self, given):
         return given.task == self.task
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+    def says_text(self, predicted: float, observed: float, scale: Any = None) -> str:
         return f"expects its neighbour {predicted:.1%}, meets it {observed:.1%}"
 
 

@@ -14,7 +14,7 @@ from truecal import calibration_test
 from truecal.core.rules import auto_bins
 from truecal.inference import forms as forms_module
 from truecal.inference.calibration import omnibus_test
-from truecal.inference.checks import p_text
+from truecal.inference.checks import p_of_draws
 from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words
 from truecal.inference.null import draws_pvalue
 
@@ -142,8 +142,8 @@ def sampled(distort, n=3000, k=None, seed=0):
         (lambda u: expit(logit(u) / 1.5), None, "probabilities are too extreme"),
         (lambda u: expit(logit(u) * 1.5), None, "probabilities are not extreme enough"),
         (lambda u: u + u * (1 - u) * np.cos(16 * np.pi * u), None, "probabilities and outcomes differ"),
-        (lambda z: z / 1.4, 30, "over-confident, most like a wrong temperature"),
-        (lambda z: z * 1.4, 30, "under-confident, most like a wrong temperature"),
+        (lambda z: z / 1.4, 30, "over-confident"),
+        (lambda z: z * 1.4, 30, "under-confident"),
         (lambda z: z + 0.4 * (np.arange(10) % 2), 10, "some classes are predicted too often, others too rarely"),
     ],
 )
@@ -161,7 +161,7 @@ def test_every_form_has_words_of_its_own():
         high, low = words(name, 1.0), words(name, -1.0)
         signed = name.endswith(("mean", "slope", "temperature"))
         assert (high != low) == signed
-    assert words("confidence: mean", 1.0) == "over-confident: the confidence is too high overall"
+    assert words("confidence: mean", 1.0) == "over-confident"
     assert words("confidence: slope", -1.0) == "high confidence is too low"
     assert words("confidence: 5 bins", 0.0) == "confidence and accuracy differ (5 bins)"
 
@@ -227,7 +227,7 @@ def test_blocks_of_draws_do_not_change_the_test(monkeypatch):
 
 
 def test_pvalues_at_the_floor_are_bounds():
-    assert p_text(0.005, 199) == "p ≤ 0.005" and p_text(0.032, 999) == "p = 0.032"
+    assert p_of_draws(0.005, 199) == "p ≤ 0.005" and p_of_draws(0.032, 999) == "p = 0.032"
     found = calibration_test(*sampled(lambda u: u**3), n_resamples=199)
     assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005 for all forms" in repr(found)
     assert "mean; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)

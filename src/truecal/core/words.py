@@ -23,6 +23,16 @@ def points_text(value: float | None) -> str:
     return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
 
 
+def p_text(pvalue: float, bound: bool = False) -> str:
+    """A p-value: "p = 0.032", "p ≤ 0.001" where it is a bound, "p < 0.0001" where it is tiny.
+
+    >>> from truecal.core.words import p_text
+    >>> p_text(.0321), p_text(.001, bound=True), p_text(3e-9)
+    ('p = 0.032', 'p ≤ 0.001', 'p < 0.0001')
+    """
+    return "p < 0.0001" if pvalue < 1e-4 else f"p {'≤' if bound else '='} {pvalue:.2g}"
+
+
 def sum_text(score: float, name: str, loss: float) -> str:
     """A score as a sum whose shown digits add up.
 

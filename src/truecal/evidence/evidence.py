@@ -15,6 +15,7 @@ from ..inference.paired import block_loss_part, loss_part
 from ..inference.spread import Spread
 from ..inference.thresholds import Discrimination
 from ..kinds import Kind
+from ..kinds.kind import Scale
 from .values import ErrorValue, LossValue, Reliability
 from .views import ViewValue
 
@@ -43,6 +44,8 @@ class Evidence:
     sampling: Any = None
     """Of sampled answers: how many there are, and the naive confidence."""
     notes: list[str] = field(default_factory=list)
+    scale: Scale | None = None
+    """What the mean place of outcomes that have an order is in their units."""
     copies: int = 0
     """Rows that repeat others in predictions and label."""
     binned: dict[str, BinnedSample] = field(default_factory=dict)
@@ -56,10 +59,8 @@ class Evidence:
             self.notes.append(text)
 
     def add_gap(self, name: str, gap: Gap) -> None:
-        """Add the gap of an error, and why its interval is unreliable."""
+        """Add the gap of an error."""
         self.gaps[name] = gap
-        if gap.note:
-            self.note(f"the interval of the {name} gap is {gap.note}")
 
     def loss_difference(
         self, error: str, other: Evidence, level: float, groups: Groups | None, comparisons: int = 1

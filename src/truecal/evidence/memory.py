@@ -154,7 +154,8 @@ class _Work:
         direction = gap_of(seen, clusters, CLEAR / settings.looks, folds)
         notes = [*filter(None, [inputs.kind.note]), *settings.notes]
         about = (inputs.kind, inputs.n_samples, inputs.n_classes, settings.level, direction)
-        return _Work(inputs, settings, clusters, main, Evidence(*about, notes=notes), with_gap)
+        scale = inputs.kind.scale(inputs.thresholds, settings.view_names, inputs.n_classes or 2)
+        return _Work(inputs, settings, clusters, main, Evidence(*about, notes=notes, scale=scale), with_gap)
 
     def start_test(self, pool: ThreadPoolExecutor) -> tuple[Callable[[], CalibrationTest] | None, str]:
         """The calibration test, made beside the errors where there is much to do, or None; and a note about it."""

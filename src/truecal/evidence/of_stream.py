@@ -51,6 +51,8 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
     found = Evidence(stream.kind, stream.rows, stream.n_classes, level, _direction(stream))
     if np.isnan(found.direction.pvalue) and not stream.units:
         found.note(NO_DIRECTION)
+    thresholds = tuple(next(iter(stream.entries)).thresholds)
+    found.scale = stream.kind.scale(thresholds, stream.settings["labels"], stream.n_classes or 2)
     _note_source(found, stream, tested=seed is not None)
     headlines, blocks = _headlines(stream), stream.settings["blocks"]
     forms: list[BlockForm] = []

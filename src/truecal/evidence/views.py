@@ -11,7 +11,7 @@ import numpy as np
 from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Groups
-from ..core.words import points_text
+from ..core.words import p_text, points_text
 from ..inference.calibration import CalibrationTest
 from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of
 from ..inference.label_tests import label_test, one_view
@@ -36,9 +36,7 @@ class ViewValue:
     """Whether no draw was as extreme, so that the p-value is a bound."""
 
     def __str__(self) -> str:
-        test = (
-            "" if self.pvalue is None else f", p ≤ {self.pvalue:.2g}" if self.at_floor else f", p = {self.pvalue:.2g}"
-        )
+        test = "" if self.pvalue is None else f", {p_text(self.pvalue, self.at_floor)}"
         rates = f"predicted {self.mean_report:.1%}, observed {self.frequency:.1%}"
         return f"{self.name}: gap {gap_text(self.gap)}{test}; {rates}"
 

@@ -19,11 +19,11 @@ from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from ..core.words import points_text
+from ..core.words import p_text, points_text
 from ..kinds import TopPredictions
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
-from .checks import check_draws, check_level, p_text, read_error, shown_bins
+from .checks import check_draws, check_level, p_of_draws, read_error, shown_bins
 from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, words
 from .gaps import agreeing, gaps_of
 from .null import (
@@ -77,7 +77,7 @@ class FormDetail(Result):
         return f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
 
     def __repr__(self) -> str:
-        return f"{self.text}; p = {self.pvalue:.3g}"
+        return f"{self.text}; {p_text(self.pvalue)}"
 
 
 @final
@@ -131,8 +131,8 @@ class CalibrationTest(Result):
 
     @property
     def pvalue_text(self) -> str:
-        """ "p = .032", or "p ≤ .001" where no draw was as extreme."""
-        return f"p {'≤' if self.at_floor else '='} {self.pvalue:.2g}"
+        """ "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
+        return p_text(self.pvalue, self.at_floor)
 
     @property
     def passed(self) -> bool | None:
@@ -172,7 +172,7 @@ class CalibrationTest(Result):
         lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
         lines.append(f"  {self._found}")
-        lines += [f"  {detail.text}; {p_text(detail.pvalue, self.n_resamples)}" for detail in self.details]
+        lines += [f"  {detail.text}; {p_of_draws(detail.pvalue, self.n_resamples)}" for detail in self.details]
         lines.append(f"  null hypothesis: {self.null}")
         return "\n".join(lines)
 

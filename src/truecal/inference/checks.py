@@ -10,6 +10,7 @@ from ..core.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.rules import BinCounts, BinningRule
 from ..core.types import Array, Groups
+from ..core.words import p_text
 from ..kinds.functions import ScoreOptions
 from ..kinds.named_errors import default_error, get_error
 from ..sums.errors import CalibrationError
@@ -81,9 +82,9 @@ def at_floor(pvalue: float, draws: int) -> bool:
     return pvalue <= 1.0000001 / (1 + draws)
 
 
-def p_text(pvalue: float, draws: int) -> str:
-    """A p-value from draws in words, "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
-    return f"p {'≤' if at_floor(pvalue, draws) else '='} {pvalue:.2g}"
+def p_of_draws(pvalue: float, draws: int) -> str:
+    """A p-value from so many draws, "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
+    return p_text(pvalue, at_floor(pvalue, draws))
 
 
 def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Groups | None:

@@ -23,6 +23,7 @@ from ..core.losses_by_label import squares
 from ..core.parameters import described
 from ..core.result import Result, table_html
 from ..core.types import Array, Groups
+from ..core.words import p_text
 from ..kinds import TopPredictions
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_groups, check_level
@@ -83,7 +84,7 @@ class Estimate(Result):
         if not self.shift_pvalue <= UNLIKE:
             return ""
         return (
-            f"the predictions of the two samples differ (p = {self.shift_pvalue:.2g}): the labelled rows are not a "
+            f"the predictions of the two samples differ ({p_text(self.shift_pvalue)}): the labelled rows are not a "
             "random sample of the same population, and the intervals may miss the true values"
         )
 

@@ -374,10 +374,8 @@ def words(name: str, sign: float) -> str:
         return f"probabilities are too {high} overall"
     if name == "slope":
         return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
-    if name == "temperature":
-        return f"{over}, most like a wrong temperature"
-    if name == "confidence: mean":
-        return f"{over}: the confidence is too {high} overall"
+    if name in ("temperature", "confidence: mean"):
+        return over
     if name == "confidence: slope":
         return "high confidence is too high" if sign > 0 else "high confidence is too low"
     if name == "class frequencies":

@@ -29,6 +29,7 @@ from ..core.losses import LOSSES
 from ..core.result import Result
 from ..core.sample import unit_weights
 from ..core.types import Array, Groups
+from ..core.words import p_text
 
 _BLOCK = 1 << 17  # numbers
 
@@ -214,7 +215,7 @@ class IntervalEstimate(Result):
     def __repr__(self) -> str:
         if not np.isfinite(self.se):
             return f"{self.estimate:+.4g} (no interval: {self.note})"
-        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, p = {self.pvalue:.3g})"
+        return f"{self.estimate:+.4g} [{self.low:+.4g}, {self.high:+.4g}] (se {self.se:.2g}, {p_text(self.pvalue)})"
 
 
 def mean_interval(

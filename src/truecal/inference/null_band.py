@@ -14,7 +14,7 @@ from ..core.rules import BinCounts, bins_text
 from ..core.types import Array
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
-from .checks import check_band_draws, check_draws, check_level, p_text, read_error, shown_bins
+from .checks import check_band_draws, check_draws, check_level, p_of_draws, read_error, shown_bins
 from .null import Sampler, World, calibrated_world, closed_form_sd, draws_pvalue, simulate
 
 
@@ -50,7 +50,7 @@ class NullBand(Result):
             where = "" if one.n_bins is None else f"{bins_text(one.n_bins)}: "
             lines.append(
                 f"  {where}{self.statistic} {one.estimate:.4g}; if calibrated, {self.level:.0%} of values lie in "
-                f"[{one.low:.4g}, {one.high:.4g}] ({p_text(float(one.pvalue), self.n_resamples)})"
+                f"[{one.low:.4g}, {one.high:.4g}] ({p_of_draws(float(one.pvalue), self.n_resamples)})"
             )
         lines.append(f"  null: {self.null}")
         return "\n".join(lines)

@@ -14,6 +14,7 @@ from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
 from ..core.types import Array, Groups
+from ..core.words import p_text
 from ..kinds.functions import Counts, OneCount
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample, where_inferred
@@ -55,7 +56,7 @@ class PairedDifference(Result):
             elif part.beyond_noise:
                 words.append(says.format(*(self.names[::-1] if part.estimate > 0 else self.names)))
             else:
-                words.append(f"no significant difference in {what} (p = {part.pvalue:.3g})")
+                words.append(f"no significant difference in {what} ({p_text(part.pvalue)})")
         return words[0], words[1]
 
     def __repr__(self) -> str:

@@ -31,8 +31,9 @@ from ..core.parameters import described
 from ..core.result import Result, html_text, table_html
 from ..core.sample import Sample
 from ..core.types import Array, Groups
+from ..core.words import p_text
 from ..kinds.inputs import Inputs, Progress, one_to_one, read_inputs
-from .checks import check_draws, check_groups, check_level, p_text
+from .checks import check_draws, check_groups, check_level, p_of_draws
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
 from .null import draw_labels
@@ -84,7 +85,7 @@ class Segment(Result):
         )
 
     def __repr__(self) -> str:
-        return f"{self.text}; p = {self.pvalue:.2g}"
+        return f"{self.text}; {p_text(self.pvalue)}"
 
 
 @final
@@ -128,7 +129,7 @@ class Segments(Result):
         for i, finding in enumerate(self.findings[:most], start=1):
             also = len(finding.overlapping)
             more = f" ({also} overlapping segment{'s' * (also > 1)})" if also else ""
-            lines.append(f"{i}. {finding.segment.text}, {p_text(finding.segment.pvalue, self.n_resamples)}{more}")
+            lines.append(f"{i}. {finding.segment.text}, {p_of_draws(finding.segment.pvalue, self.n_resamples)}{more}")
         if rest := len(self.findings) - most:
             lines += [f"{rest} more finding{'s' * (rest > 1)}"] if rest > 0 else []
         return lines
@@ -159,7 +160,7 @@ class Segments(Result):
                 f"{s.observed:.1%}",
                 f"{s.gap:+.1f} [{s.low:+.1f}, {s.high:+.1f}]",
                 s.direction,
-                f"{s.pvalue:.2g}",
+                p_of_draws(s.pvalue, self.n_resamples).removeprefix("p "),
                 str(len(finding.overlapping)),
             )
             for finding in self.findings

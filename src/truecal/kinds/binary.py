@@ -10,7 +10,7 @@ from ..core.labels import check_multiclass
 from ..core.properties import Binary, Classwise, Confidence, Full, Property
 from ..core.types import Array
 from .inputs import Inputs, on_host, shape_of
-from .kind import Given, Kind
+from .kind import Given, Kind, Scale
 
 
 class BinaryKind(Kind):
@@ -66,7 +66,7 @@ class BinaryKind(Kind):
     def n_classes(self, width: int | None) -> int | None:
         return 2
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+    def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         return f"says {predicted:.1%}, happens {observed:.1%}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,21 @@ class LossTable:
     """Whether the loss is the mean squared distance over columns that depend on each other in unknown ways."""
 
 
+@dataclass(frozen=True)
+class Scale:
+    """The outcomes that the lowest and the highest place on a scale are, and what they are called."""
+
+    low: float
+    high: float
+    about: str = ""
+
+    def says_text(self, predicted: float, observed: float) -> str:
+        """The mean prediction and outcome in the units of outcomes, to a thousandth of the scale."""
+        digits = max(0, 3 - math.ceil(math.log10(self.high - self.low)))
+        said, came = (f"{self.low + place * (self.high - self.low):.{digits}f}" for place in (predicted, observed))
+        return f"says {said} on average, happens {came}{self.about}"
+
+
 class Kind(ABC):
     """Abstract: a kind of prediction. It reads input and names properties, losses, the usual ECE and words."""
 
@@ -79,8 +95,6 @@ class Kind(ABC):
     """Whether only the top class is known: right or wrong, and its confidence."""
     takes_thresholds = False
     """Whether outcomes are numbers, compared with thresholds."""
-    listed_surest_first = False
-    """Whether views are listed by how surely they are off, where they are too many to show."""
     note = ""
     """What every result of this kind says."""
     columns = "classes"
@@ -142,7 +156,11 @@ class Kind(ABC):
             table = name if name in LOSSES else loss.by_label
             yield LossTable(name, inputs.reports, table, loss if inputs.soft else None)
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+    def scale(self, thresholds: tuple[float, ...], labels: Sequence[str] | None, classes: int) -> Scale | None:
+        """What the mean place on a scale from 0 to 1 is in the units of outcomes, where they have an order."""
+        return None
+
+    def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         """The means of prediction and outcome, for the first screen."""
         return f"says {predicted:.1%}, is right {observed:.1%}"
 

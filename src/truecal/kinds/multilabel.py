@@ -14,7 +14,7 @@ from ..core.properties import Property
 from ..core.sample import Sample, unit_weights
 from ..core.types import Array
 from .inputs import Inputs
-from .kind import Given, Kind, LossTable
+from .kind import Given, Kind, LossTable, Scale
 
 
 class _OfLabels(Property):
@@ -202,7 +202,7 @@ class MultilabelKind(Kind):
     def loss_tables(self, inputs: Inputs) -> Iterator[LossTable]:
         yield LossTable("brier", inputs.reports, "brier", per_view=True)
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
+    def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         return f"says {predicted:.1%} per label, happens {observed:.1%}"
 
 

@@ -18,7 +18,7 @@ from ..core.result import Result
 from ..core.sample import Sample, unit_weights
 from ..core.types import Array
 from .inputs import Inputs
-from .kind import Given, Kind, LossTable
+from .kind import Given, Kind, LossTable, Scale
 from .ordered import OfScale, Position, threshold_losses
 
 NO_THRESHOLDS = (
@@ -368,7 +368,6 @@ class NumbersKind(Kind):
     usual_ece = None
     class_losses = False
     takes_thresholds = True
-    listed_surest_first = True
     columns = "thresholds"
 
     def claims(self, given: Given) -> bool:
@@ -392,8 +391,18 @@ class NumbersKind(Kind):
         unit = property.score_unit(inputs.reports.shape[1])
         yield LossTable("crps", intervals(inputs.reports), lambda p: unit * property.losses_by_label(p, False))
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
-        return f"says {predicted:.1%} of the way up the thresholds, happens {observed:.1%}"
+    def scale(self, thresholds: tuple[float, ...], labels: Sequence[str] | None, classes: int) -> Scale | None:
+        """Outcomes count as the middle of the thresholds that they lie between."""
+        if not thresholds:
+            return None
+        widths = Distribution(thresholds).widths
+        low = thresholds[0] - widths[0] / 2
+        return Scale(low, low + float(widths.sum()))
+
+    def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        if scale is None:
+            return super().says_text(predicted, observed)
+        return scale.says_text(predicted, observed)
 
     def view_names(self, thresholds: Sequence[float], labels: Sequence[str] | None) -> tuple[str, ...] | None:
         return tuple(f"{t:.4g}" for t in thresholds)

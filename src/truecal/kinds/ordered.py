@@ -16,7 +16,7 @@ from ..core.properties import Classwise, Confidence, Full, OfDistributions, Prop
 from ..core.sample import Sample, unit_weights
 from ..core.types import Array
 from .inputs import Inputs, on_host
-from .kind import Given, Kind
+from .kind import Given, Kind, Scale
 
 ON_SCALE = " on the scale"
 
@@ -165,9 +165,23 @@ class OrderedKind(Kind):
     def losses(self) -> dict[str, Loss]:
         return {"rps": rps, **LOSSES}
 
-    def says_text(self, predicted: float, observed: float, classes: int) -> str:
-        predicted, observed = predicted * (classes - 1), observed * (classes - 1)
-        return f"says class {predicted:.2f} on average, happens {observed:.2f}"
+    def scale(self, thresholds: tuple[float, ...], labels: Sequence[str] | None, classes: int) -> Scale | None:
+        """Labels that are numbers in equal steps are the scale; others are counted from 0."""
+        if labels is None:
+            return Scale(0.0, classes - 1.0, f" (classes 0 to {classes - 1})")
+        try:
+            numbers = [float(label) for label in labels]
+        except ValueError:
+            numbers = []
+        steps = np.diff(numbers)
+        if len(steps) and steps[0] > 0 and np.allclose(steps, steps[0]):
+            return Scale(numbers[0], numbers[-1])
+        return Scale(1.0, float(classes), f" (1 is {labels[0]}, {classes} is {labels[-1]})")
+
+    def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        if scale is None:
+            return super().says_text(predicted, observed)
+        return scale.says_text(predicted, observed)
 
 
 ORDERED = OrderedKind()

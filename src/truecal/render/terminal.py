@@ -17,7 +17,7 @@ from rich.text import Text
 
 from truecal.core.words import merged_notes, points_text
 from truecal.results.columns import record
-from truecal.results.first_screen import column_lines, subgroup_lines, view_lines
+from truecal.results.first_screen import first_screen
 from truecal.results.tables import Head, ranked_lines, table_lines
 
 if TYPE_CHECKING:
@@ -90,17 +90,7 @@ def _number(value: float | None, sign: str = "") -> str:
 def evaluation(result: Evaluation, *, details: bool = False, verbose: bool = False) -> None:
     """The first screen, subgroups, findings and advice; with details every error as loss + U."""
     console = _console()
-    _say(console, f"{result.name}: {result.size_text}", f"  {result.says}", *column_lines(result))
-    _say(console, "", *result.verdict.sentences[1:])
-    if result.views:
-        _say(console, "", *view_lines(result))
-    if result.subgroups:
-        _say(console, "")
-        _lines(console, subgroup_lines(result, _width(console)))
-    if result.segments is not None:
-        _say(console, "", result.segments.headline, *result.segments.lines())
-    if result.advice:
-        _say(console, "", "What to do now:", *(f"→ {line}" for line in result.advice))
+    _say(console, *first_screen(result, _width(console), notes=False))
     if details:
         _table(console, f"\nn·error = loss + U, {result.level:.0%} intervals", _errors(result.errors))
         losses = {"loss": [value.name.replace("_", " ") for value in result.losses]}

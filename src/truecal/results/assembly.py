@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..evidence.evidence import Evidence
 from ..inference.gaps import agreeing
@@ -13,6 +13,8 @@ from .evaluation import Evaluation
 from .verdict import standings
 
 Name = TypeVar("Name")
+FEWEST = 3
+"""With fewer rows no gap has an interval."""
 
 
 def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evaluation] | None = None) -> Evaluation:
@@ -34,7 +36,10 @@ def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evalu
         subgroups=dict(subgroups or {}),
         discrimination=evidence.discrimination,
         sampling=evidence.sampling,
+        scale=evidence.scale,
     )
+    if found.gap is not None and found.gap.note:
+        found = replace(found, notes=(*found.notes, f"the interval of the gap is {found.gap.note}"))
     return judged({"": found}, evidence.level)[""]
 
 
@@ -46,20 +51,27 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
     out = {}
     for name, standing in standings(evaluations, level).items():
         found = evaluations[name]
-        gaps, errors, rejected = found.gaps, found.errors, standing.state == "rejected"
+        if found.test is None and found.n_samples < FEWEST:
+            standing = replace(standing, state="too few rows")
+        gaps, errors, views, rejected = found.gaps, found.errors, found.views, standing.state == "rejected"
         if found.test is not None and standing.state in ("rejected", "not rejected"):
             low = {key: found.test.low_gap if gap is found.gap and tested(key) else 0.0 for key, gap in gaps.items()}
             gaps = {key: agreeing(gap, rejected, low[key]) for key, gap in gaps.items()}
+            views = tuple(
+                view if rejected or view.pvalue is not None else replace(view, gap=agreeing(view.gap, False, 0.0))
+                for view in views
+            )
             errors = tuple(
                 replace(row, gap=gaps[row.error].points, gap_low=gaps[row.error].low, gap_high=gaps[row.error].high)
                 if row.headline and row.error in gaps and row.gap_low is not None
                 else row
                 for row in errors
             )
-        found = replace(found, gaps=gaps, errors=errors)
-        trusted = found.gap is not None and not found.gap.note and found.gap.high == found.gap.high
-        allows = found.gap.high if found.gap is not None and trusted else None
-        out[name] = replace(found, standing=replace(standing, allows=allows))
+        found = replace(found, gaps=gaps, errors=errors, views=views)
+        gap = found.gap if found.gap is not None and not found.gap.note and found.gap.high == found.gap.high else None
+        about: dict[str, Any] = {} if gap is None else {"allows": gap.high, "seen": gap.low > 0}
+        rows = found.about.row_word.replace("samples", "rows")
+        out[name] = replace(found, standing=replace(standing, rows=f"{found.n_samples} {rows}", **about))
     return out
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
+from ..core.rules import bins_text
 from ..core.words import LOSS_TITLES, accuracy_text, digits_of, points_text, sum_text
 from ..inference.gaps import gap_interval
 from ..kinds.ordered import ON_SCALE
@@ -129,7 +130,7 @@ def _ece_line(row: Row) -> str:
     if found.ece is None or found.ece_name is None:
         return ""
     bins = found.row(found.ece_name).n_bins
-    return number_text(found.ece) + ("" if bins is None else f" ({bins} bins)")
+    return number_text(found.ece) + ("" if bins is None else f" ({bins_text(bins)})")
 
 
 COLUMNS: list[Column] = [

@@ -19,6 +19,7 @@ from ..inference.gaps import Gap
 from ..inference.segments import Segments
 from ..inference.thresholds import Discrimination
 from ..kinds import COMPOSED, KINDS, Kind
+from ..kinds.kind import Scale
 from .columns import Row, lines, record
 from .diagram import reliability_svg
 from .first_screen import first_screen, subgroup_table
@@ -36,7 +37,7 @@ class Evaluation(Measurement):
     has its own n, so they are never ranked), `segments` (with features=), `discrimination` (whether the confidence
     orders right before wrong predictions, which is not calibration), `advice` (with advise=True), `notes`. `standing`:
     for a subgroup, the result of its test, corrected for the number of subgroups. `sampling`: of sampled answers
-    (`from_samples`), how many there are and the naive confidence.
+    (`from_samples`), how many there are and the naive confidence. `scale`: of outcomes that have an order, their units.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Evaluation(Measurement):
     discrimination: tuple[Discrimination, ...] = ()
     advice: tuple[str, ...] = ()
     sampling: Sampling | None = None
+    scale: Scale | None = None
 
     @cached_property
     def _rows(self) -> dict[str, tuple[ErrorValue, ...]]:
@@ -143,7 +145,7 @@ class Evaluation(Measurement):
 
     @property
     def verdict(self) -> Verdict:
-        """Three short sentences: how well it predicts, whether it is calibrated, and its ECE."""
+        """Whether it is calibrated, as a sentence."""
         return give_verdict({self.name: self}, {})
 
     def rows(self, error: str) -> tuple[ErrorValue, ...]:
@@ -208,7 +210,7 @@ class Evaluation(Measurement):
     def says(self) -> str:
         """Mean prediction and observed frequency, and how far they are apart where that is clear."""
         found = self.direction
-        rates = self.about.says_text(found.mean_report, found.mean_outcome, self.n_classes or 2)
+        rates = self.about.says_text(found.mean_report, found.mean_outcome, self.scale)
         return f"{rates}: {found.sized}" if found.sized else rates
 
     def __repr__(self) -> str:

@@ -14,12 +14,12 @@ MOST_VIEWS = 5
 _NAME = 14
 
 
-def first_screen(found: Evaluation) -> list[str]:
+def first_screen(found: Evaluation, width: int | None = None, *, notes: bool = True) -> list[str]:
     """Name and size, rates, one line per column; then views, notes, subgroups, segments and advice, where there are."""
     rows = [f"{found.name}: {found.size_text}", f"  {found.says}", *column_lines(found)]
     rows += [f"  {line}" for line in view_lines(found)]
-    rows += [f"  note: {note}" for note in found.notes]
-    rows += ["", *subgroup_lines(found)] if found.subgroups else []
+    rows += [f"  note: {note}" for note in found.notes if notes]
+    rows += ["", *subgroup_lines(found, width)] if found.subgroups else []
     if found.segments is not None:
         rows += [f"  {found.segments.headline}", *(f"    {line}" for line in found.segments.lines())]
     return [*rows, *(f"  → {line}" for line in found.advice)]
@@ -33,7 +33,7 @@ def column_lines(found: Evaluation) -> list[str]:
 def view_lines(found: Evaluation) -> list[str]:
     """The labels, classes or thresholds that are farthest off, one line each."""
     views = found.views
-    if found.about.listed_surest_first:
+    if len(views) > MOST_VIEWS and all(view.pvalue is None for view in views):
         views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
     rest = len(views) - MOST_VIEWS
     return [*map(str, views[:MOST_VIEWS]), *([f"and {rest} more"] if rest > 0 else [])]

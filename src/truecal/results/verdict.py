@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from ..baselines import ERRORS
 from ..core.rules import bins_text
 from ..core.types import Groups
-from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
+from ..core.words import LOSS_TITLES, SHOWN, p_text, points_text, some_of
 from ..evidence.evidence import Evidence
+from ..inference.direction import NO_DIRECTION
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
 from ..kinds.named_errors import COMPOSED
 
 if TYPE_CHECKING:
-    from ..inference.gaps import Gap
     from .comparison import Flip, Ranking
     from .evaluation import Evaluation
 
@@ -47,40 +47,50 @@ class Standing:
     that even the smallest p-value that the draws allow would not reject.
     """
 
-    state: Literal["rejected", "not rejected", "untested", "too few draws"]
+    state: Literal["rejected", "not rejected", "untested", "too few draws", "too few rows"]
     pvalue: float | None = None
     at_floor: bool = False
-    strongest: str = ""
     reason: str = ""
     """Where the test rejects, the strongest violation with its own number of points."""
     allows: float | None = None
     """The upper end of the interval of the gap in points, where it can be trusted."""
+    seen: bool = False
+    """Whether the interval of the gap excludes 0, so that the gap is the reason."""
+    rows: str = "these rows"
+    """How many rows there are, such as "20 rows"."""
 
     @property
-    def verdict(self) -> Literal["yes", "no", "undecided"]:
-        """Whether the model is calibrated: undecided where the data allow a gap of more than `TOLERABLE` points."""
-        if self.state == "rejected":
-            return "no"
-        bounded = self.allows is not None and self.allows <= TOLERABLE
-        return "yes" if self.state == "not rejected" and bounded else "undecided"
-
-    @property
-    def answer(self) -> str:
-        """The answer to "calibrated?": "no", "not rejected" or "untested"."""
-        return {"rejected": "no", "too few draws": "untested"}.get(self.state, self.state)
+    def answer(self) -> Literal["yes", "no", "undecided", "untested"]:
+        """The answer to "calibrated?": undecided where the data allow a gap of more than `TOLERABLE` points."""
+        if self.state == "not rejected" and self.allows is not None and self.allows <= TOLERABLE:
+            return "yes"
+        if self.state in ("untested", "too few draws"):
+            return "untested"
+        return "no" if self.state == "rejected" else "undecided"
 
     @property
     def p(self) -> str:
         """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
         if self.pvalue is None or self.answer == "untested":
             return ""
-        return f"{'≤' if self.at_floor else '='} {self.pvalue:.2g}"
+        return p_text(self.pvalue, self.at_floor).removeprefix("p ")
+
+    @property
+    def why(self) -> str:
+        """The reason of a "no" that the gap does not show, or what keeps the question open."""
+        if self.answer == "no":
+            return "" if self.seen else self.reason
+        if self.answer != "undecided":
+            return self.state if self.state == "too few draws" else ""
+        if self.allows is None:
+            return "too few rows"
+        return f"{self.rows} allow a gap of up to {points_text(self.allows)} points"
 
     @property
     def words(self) -> str:
-        """ "no (p ≤ 0.005)", "not rejected (p = 0.4)" or "untested"."""
-        why = f"p {self.p}" if self.p else "" if self.state == "untested" else self.state
-        return f"{self.answer} ({why})" if why else self.answer
+        """ "no (p ≤ 0.005)", "yes (p = 0.4)" or "undecided: 20 rows allow a gap of up to 26 points"."""
+        p = f" (p {self.p})" if self.p and self.answer != "undecided" else ""
+        return f"{self.answer}{p}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,7 @@ def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name
             found[name] = Standing("too few draws", largest, test.at_floor)
             continue
         state: Literal["rejected", "not rejected"] = "rejected" if largest <= alpha else "not rejected"
-        found[name] = Standing(state, largest, test.at_floor, test.strongest, test.reason)
+        found[name] = Standing(state, largest, test.at_floor, test.reason)
     return found
 
 
@@ -152,7 +162,7 @@ def give_verdict(
     error, level = first.headline, first.level
     found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
     ece = _ece_sentence(evaluations, rankings, flips)
-    if not first.row(error).ranks:
+    if not first.row(error).ranks and len(evaluations) > 1:
         return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
     facts = _Facts(evaluations, measured, error, level, clusters)
     predictive, best, behind = _predictive(facts)
@@ -224,7 +234,7 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
     order = sorted(facts.names, key=facts.loss)
     best = order[0]
     if len(order) == 1:
-        return f"{best} {facts.evaluations[best].says}.", (best,), {}
+        return "", (best,), {}
     behind: dict[str, LossGap] = {}
     close: list[str] = []
     for name in order[1:]:
@@ -303,93 +313,43 @@ def _claims(facts: _Facts) -> list[CalibrationClaim]:
 
 
 def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[CalibrationClaim]) -> str:
-    off = [name for name in facts.names if found[name].state == "rejected"]
-    fine = [name for name in facts.names if found[name].state == "not rejected"]
-    unknown = [name for name in facts.names if name not in off and name not in fine]
-    parts = []
-    single = len(facts.names) == 1
-    gaps = {name: gap for name in facts.names if (gap := _trusted_gap(facts.evaluations[name])) is not None}
-    no_gap = [name for name in off if all(gap.low <= 0 for gap in facts.evaluations[name].gaps.values())]
-    open_gaps = {name: gaps[name] for name in no_gap if name in gaps}
-    sized = [name for name in off if name not in open_gaps]
-    if sized:
-        head = "Not calibrated: " if single else "No model is calibrated: " if len(off) == len(facts.names) else ""
-        parts.append(f"{head}{_sizes(facts, found, sized)}.")
-        if single:
-            parts.append(f"Strongest violation: {found[off[0]].strongest}.")
-    if open_gaps:
-        parts.append(_elsewhere(open_gaps, found))
-    if fine:
-        parts.append("No miscalibration detected." if single else f"No miscalibration detected for {some_of(fine)}.")
-    if unknown and not off and not fine:
-        parts.append("Calibration was not tested.")
-    elif unknown:
-        parts.append(f"Not tested: {some_of(unknown)}.")
+    """Who is not calibrated and why, who is, and of whom the data do not tell."""
+    if len(facts.names) == 1:
+        return conclusion(facts.evaluations[facts.names[0]])
+    by_answer: dict[str, list[str]] = {"no": [], "yes": [], "undecided": [], "untested": []}
+    for name in facts.names:
+        by_answer[found[name].answer].append(name)
+    if len(by_answer["untested"]) == len(facts.names):
+        return "Calibration was not tested."
+    heads = {"no": "Not calibrated", "yes": "Calibrated", "undecided": "Undecided", "untested": "Not tested"}
+    parts = [f"{heads[answer]}: {some_of(names)}." for answer, names in by_answer.items() if names and answer != "no"]
+    if by_answer["no"]:
+        parts.insert(0, f"{heads['no']}: {_reasons(facts, found, by_answer['no'])}.")
     return " ".join([*parts, *_favours(claims)])
 
 
-def _sizes(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
-    """ "a is over-confident by 14 points, b by 5; c is miscalibrated per class by 3 points", largest first."""
-    groups: dict[str, list[tuple[float, str]]] = {}
+def _reasons(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
+    """ "a and b (over-confident), c (class 3 is 4.1 points too low)"."""
+    groups: dict[str, list[str]] = {}
     for name in names:
-        word, points = _size(facts.evaluations[name], found[name].strongest)
-        groups.setdefault(word, []).append((points, name))
-    words = []
-    left = 2 * SHOWN
-    for word, items in groups.items():
-        items.sort(reverse=True)
-        shown = items[: max(1, left)]
-        left -= len(shown)
-        more = f", and {len(items) - len(shown)} more" if len(items) > len(shown) else ""
-        sizes = [f"{points:.0f}" if points >= 1 else f"{points:.1f}" for points, _ in shown]
-        first = f"{sizes[0]} point{'' if sizes[0] == '1' else 's'}"
-        listed = ", ".join(name for _, name in shown) + more
-        if not shown[0][0]:
-            said = word if len(facts.names) == 1 else f"{listed} (strongest violation: {word})"
-        elif len(facts.names) == 1:
-            said = f"{word} {first}"
-        else:
-            others = [f"{name} by {size}" for size, (_, name) in zip(sizes[1:], shown[1:], strict=True)]
-            said = ", ".join([f"{shown[0][1]} is {word} {first}", *others]) + more
-        words.append(said)
-    return "; ".join(words)
+        why = found[name].why
+        word = facts.evaluations[name].direction.direction
+        groups.setdefault(why or ("" if str(word) == NO_DIRECTION else str(word)), []).append(name)
+    shown = [f"{some_of(several)} ({why})" if why else some_of(several) for why, several in groups.items()]
+    return ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} other reasons" if len(shown) > SHOWN else "")
 
 
-def _size(found: Evaluation, strongest: str) -> tuple[str, float]:
-    """How a rejected model is off and by how many points; the strongest violation, and 0, where no gap shows it.
-
-    "over-confident by" is mean confidence − accuracy, "too high by" mean prediction − observed frequency, and nothing
-    else; every other size is the gap.
-    """
-    gap, direction = found.gap, found.direction.direction
-    if found.direction.confidence and direction.spread:
-        return f"{direction.spread} by", abs(direction.points)
-    if direction.level:
-        both = f"{direction.spread} and {direction.level}" if direction.spread else direction.level
-        return f"{both} by", abs(direction.points)
-    if direction.spread:
-        points = 0.0 if gap is None else max(0.0, gap.points)
-        return (f"{direction.spread}, with a gap of", points) if points >= 0.05 else (direction.spread, 0.0)
-    if gap is not None and gap.low > 0:
-        return "miscalibrated by", gap.points
-    seen = next((g.points for g in found.gaps.values() if g.low > 0), 0.0)
-    return ("miscalibrated per class by", seen) if seen else (strongest, 0.0)
-
-
-def _trusted_gap(found: Evaluation) -> Gap | None:
-    """The gap that is shown, where its interval can be trusted."""
-    gap = found.gap
-    return None if gap is None or gap.note or gap.low != gap.low else gap
-
-
-def _elsewhere(gaps: Mapping[str, Gap], found: Mapping[str, Standing]) -> str:
-    """What to say where the test rejects for a reason that the gap does not show."""
-    if len(found) == 1:
-        ((name, gap),) = gaps.items()
-        return f"Not calibrated: {found[name].reason}. The gap of {points_text(gap.points)} points may be 0."
-    reasons = [f"{name}: {found[name].reason}" for name in list(gaps)[:SHOWN]]
-    more = f"; and {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else ""
-    return f"Not calibrated, although the gap may be 0: {'; '.join(reasons)}{more}."
+def conclusion(found: Evaluation) -> str:
+    """Whether one model is calibrated, as a sentence."""
+    standing, gap = found.standing or Standing("untested"), found.gap
+    if standing.answer == "untested":
+        return "Calibration was not tested."
+    if standing.answer == "undecided":
+        return f"Undecided: {standing.why}."
+    if standing.answer == "yes":
+        return f"Calibrated: {standing.rows} show a gap of at most {points_text(standing.allows)} points."
+    size = "" if gap is None else f"a gap of {points_text(gap.points)} points"
+    return f"Not calibrated: {standing.why or found.direction.sized or size}."
 
 
 def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
@@ -414,14 +374,8 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
     """Which model ECE puts first and where the score puts it, and how many pairs each turns round with the bins."""
     first = next(iter(evaluations.values()))
     name = first.ece_name
-    if name is None:
+    if name is None or len(evaluations) == 1:
         return ""
-    if len(evaluations) == 1:
-        row = first.row(name)
-        band = (
-            "" if row.null_low is None else f"; a calibrated model would have {row.null_low:.2g} to {row.null_high:.2g}"
-        )
-        return f"ECE {row.value:.3g} with {bins_text(row.n_bins)}{band}."
     rows = [ranking for ranking in rankings if ranking.error == name]
     usual = next(ranking for ranking in rows if ranking.n_bins == first.row(name).n_bins)
     winner = usual.order[0]

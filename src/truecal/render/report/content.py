@@ -14,7 +14,7 @@ from truecal.baselines import ERRORS
 from truecal.core.result import clean
 from truecal.core.words import LOSS_TITLES, merged_notes
 from truecal.evidence.values import Reliability
-from truecal.inference.checks import p_text
+from truecal.inference.checks import p_of_draws
 from truecal.render.report.charts import COLORS
 from truecal.render.report.measures import measure
 from truecal.render.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
@@ -156,7 +156,8 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
         "intro": clean(intro or ""),
         "facts": _size(source),
-        "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")},
+        "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")}
+        | ({"predictive": _sentence(source, f"{source.models[0].name} {first.says}.")} if comparison is None else {}),
         "headline": measure(source.headline),
         "level": f"{first.level:.0%}",
         "answers": {line["standing"].answer for line in source.board},
@@ -209,7 +210,7 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
         place = {key: round(50 + 50 * getattr(segment, key) / widest, 2) for key in ("low", "high", "gap")}
         name = shorten(clean(segment.name), LONGEST_NAME) + (f" (class {clean(segment.of)})" if segment.of else "")
         also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
-        p = p_text(segment.pvalue, found.segments.n_resamples)
+        p = p_of_draws(segment.pvalue, found.segments.n_resamples)
         rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
     return {"headline": clean(found.segments.headline), "rows": rows}
 
