@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Interrupting())
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.results.model"])
+@pytest.mark.parametrize("module", ["truecal.cli.app", "typer", "rich.console", "numpy", "truecal.results.evaluate"])
 def test_ctrl_c_while_libraries_load_is_one_line(folder: Path, module: str) -> None:
     before = "import truecal.cli\n" + INTERRUPT_AT.format(module=module)
     with child("evaluate", "good.npz", *FAST, before=before) as running:
