@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import truecal as tc
+from closeness import assert_close
 from inference_cases import rows_of, softmax, world
 from truecal import gap
 from truecal.core.rules import auto_bins
@@ -127,3 +128,13 @@ def test_text_json_and_refusals():
         gap(y, p, groups=np.arange(200) % 2)
     with pytest.raises(ValueError, match="different counts, got 5 twice"):
         gap(y, p, n_bins=(5, 5))
+
+
+@pytest.mark.parametrize("beyond", [1 + 2**-52, -(2.0**-60)])
+def test_a_rounding_beyond_0_or_1_is_0_or_1(beyond):
+    """Mixtures of probabilities sum to 1 + 2e-16; the logit of that is not a number."""
+    p, y = np.linspace(0.05, 0.95, 60), np.arange(60) % 3 == 0
+    p[7] = beyond
+    assert_close(tc.gap(y, p).points, tc.gap(y, np.clip(p, 0, 1)).points)
+    found, clipped = (tc.evaluate(y, u, n_resamples=19) for u in (p, p.clip(0, 1)))
+    assert found.direction.word == clipped.direction.word

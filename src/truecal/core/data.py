@@ -218,13 +218,17 @@ def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:
     if array.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, one per class, got shape {array.shape}")
     array = _floating(array, name)
-    if not are_distributions(array, tolerance):
+    rounded: list[int] = []
+    if not are_distributions(array, tolerance, rounded):
         _explain_bad_probabilities(array, name, tolerance)
-    return array
+    return np.clip(array, 0, 1) if rounded else array
 
 
-def are_distributions(array: Array, tolerance: float) -> bool:
-    """Whether all entries lie in [0, 1] and all rows sum to 1 within a tolerance; False for NaN and infinities."""
+def are_distributions(array: Array, tolerance: float, rounded: list[int] | None = None) -> bool:
+    """Whether all entries lie in [0, 1] and all rows sum to 1 within a tolerance; False for NaN and infinities.
+
+    `rounded` takes a number where an entry lies outside [0, 1] by rounding alone.
+    """
     slack = rounding_slack(array)
     bad: list[int] = []
 
@@ -234,9 +238,12 @@ def are_distributions(array: Array, tolerance: float) -> bool:
             with np.errstate(all="ignore"):  # infinities and NaN are reported afterwards, by place
                 sums = np.einsum("ij->i", block)
                 summed = bool(abs(sums - 1).max() <= tolerance)
-                if not (summed and bool(block.min() >= -slack) and bool(block.max() <= 1 + slack)):
+                least, most = block.min(), block.max()
+                if not (summed and bool(least >= -slack) and bool(most <= 1 + slack)):
                     bad.append(share.start)
                     return
+                if rounded is not None and (least < 0 or most > 1):
+                    rounded.append(share.start)
 
     over_rows(len(array), array.size, work)
     return not bad
@@ -290,8 +297,7 @@ def check_reports(reports: Any, name: str) -> Array:
     if array.size == 0:
         raise ValueError(f"{name} is empty: expected at least one value")
     _refuse_non_finite(array, name)
-    _refuse_outside(array, name, 0.0, 1.0)
-    return array
+    return _within(array, name, 0.0, 1.0)
 
 
 def check_report_table(reports: Any, name: str) -> Array:
@@ -300,19 +306,20 @@ def check_report_table(reports: Any, name: str) -> Array:
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must have shape (n_samples, n_labels), got shape {array.shape}")
     _refuse_non_finite(array, name)
-    _refuse_outside(array, name, 0.0, 1.0)
-    return array
+    return _within(array, name, 0.0, 1.0)
 
 
-def _refuse_outside(array: Array, name: str, low: float, high: float) -> None:
-    slack = rounding_slack(array) * max(abs(low), abs(high))
-    if array.min() < low - slack or array.max() > high + slack:
+def _within(array: Array, name: str, low: float, high: float) -> Array:
+    """The array where all of it lies between two bounds; what is outside by rounding alone is moved to them."""
+    least, most, slack = array.min(), array.max(), rounding_slack(array) * max(abs(low), abs(high))
+    if least < low - slack or most > high + slack:
         place = np.argwhere((array < low - slack) | (array > high + slack))[0]
         value = array[tuple(place)]
         hint = ""
         if (low, high) == (0.0, 1.0):
             hint = ": percentages must be divided by 100, logits passed through a sigmoid"
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {value:.6g} at {_place(place)}{hint}")
+    return np.clip(array, low, high) if least < low or most > high else array
 
 
 def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) -> tuple[Array, Array]:
@@ -326,7 +333,7 @@ def check_pair(outcomes: Any, reports: Any, bounds: tuple[float, float] | None) 
     check_size(phi, "outcomes")
     check_size(u, "reports")
     if bounds is not None:
-        _refuse_outside(u, "reports", *check_bounds(bounds))
+        u = _within(u, "reports", *check_bounds(bounds))
     if u.ndim == 2 and u.shape[1] == 1:
         return phi[:, 0], u[:, 0]
     return phi, u

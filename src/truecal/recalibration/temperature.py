@@ -349,7 +349,7 @@ class EnsembleTemperatureScaling(ProbabilityMap):
         )
 
     def _probabilities(self, logits: Logits) -> Float64s:
-        return np.asarray(np.tensordot(self.weights_, self._members(logits), 1))
+        return np.minimum(np.tensordot(self.weights_, self._members(logits), 1), 1.0)
 
 
 def best_shares(products: Float64s, gains: Float64s) -> Float64s:
