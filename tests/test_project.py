@@ -160,6 +160,37 @@ def test_folders_of_tests_are_rooms_and_files_are_short():
         assert len(path.read_text().splitlines()) <= 600, path
 
 
+LOADED_LATER = {
+    ("core/arrays.py", "truecal.core.row_kernels"),
+    ("core/arrays.py", "truecal.sums.torch"),
+    ("cli/warehouse.py", "truecal.sql"),
+    ("core/result.py", "truecal.plots"),
+    ("inference/calibration.py", "truecal.inference.device_draws"),
+    ("recalibration/base.py", "truecal.recalibration.device_logits"),
+    ("render/report/__init__.py", "truecal.render.report.build_page"),
+    ("results/crossfit.py", "truecal.recalibration"),
+    ("results/measurement.py", "truecal.adapters.tracking"),
+    ("sums/torch/batches.py", "truecal.sums.torch.fused_batches"),
+    ("sums/torch/kernels.py", "truecal.sums.torch.fused"),
+    ("sums/torch/quick.py", "truecal.sums.torch.fused_quantiles"),
+}
+"""Which file loads which module by its name, when it is first needed: the layers do not see that."""
+
+
+def test_no_other_module_is_loaded_by_its_name():
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+                "import_module",
+                "require",
+            ):
+                named = node.args[0]
+                if isinstance(named, ast.Constant) and str(named.value).startswith("truecal"):
+                    found.add((str(path.relative_to(PACKAGE)), named.value))
+    assert found == LOADED_LATER
+
+
 # -- one version, one set of bounds ------------------------------------------------------------------------------------
 
 

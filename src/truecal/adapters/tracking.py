@@ -15,6 +15,7 @@ from ..render.report import render_report
 from ..results import columns
 from ..results.comparison import Comparison
 from ..results.evaluation import Evaluation
+from ..results.measurement import LOGGERS
 from .logged_numbers import numbers
 
 __all__ = ["log_result"]
@@ -48,6 +49,9 @@ def log_result(result: Evaluation | Comparison, run: Any, *, prefix: str, step: 
     if log is None or not (isinstance(run, ModuleType) or hasattr(run, has)):
         raise TypeError(f"run must be mlflow, wandb, or a run of one of them, got {shown(run)}")
     log(result, run, prefix, step)
+
+
+LOGGERS[:] = [log_result]
 
 
 def record_of(result: Evaluation | Comparison) -> Record:

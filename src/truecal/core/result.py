@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from .extras import require
+
+PICTURES: dict[type, Callable[..., Any]] = {}
+"""The function that draws each kind of result; `truecal.plots` registers them when it is loaded."""
 _HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -30,6 +34,15 @@ class Result:
     def _repr_html_(self) -> str:
         lines = "\n".join(html_text(line) for line in repr(self).split("\n"))
         return f'<pre style="white-space: pre-wrap">{lines}</pre>'
+
+
+class Pictured(Result):
+    """A result of which there is a picture."""
+
+    def plot(self, *, ax: Any = None, **options: Any) -> Any:
+        """Draw the result with matplotlib, as its function in `truecal.plots` does; returns the Axes."""
+        require("truecal.plots", "plots")
+        return PICTURES[type(self)](self, ax=ax, **options)
 
 
 def clean(text: object) -> str:

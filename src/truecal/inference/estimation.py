@@ -21,7 +21,7 @@ from ..core.data import as_array, both_classes, check_probabilities, check_repor
 from ..core.extras import require
 from ..core.losses_by_label import squares
 from ..core.parameters import described
-from ..core.result import Result, table_html
+from ..core.result import Pictured, Result, table_html
 from ..core.types import Array, Groups
 from ..core.words import p_text
 from ..kinds import TopPredictions
@@ -67,7 +67,7 @@ class Quantity(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Estimate(Result):
+class Estimate(Pictured):
     """What can be said of unlabelled rows; `shift_pvalue` tests whether the predictions of both samples are alike."""
 
     quantities: tuple[Quantity, ...]
@@ -102,10 +102,6 @@ class Estimate(Result):
     def to_pandas(self) -> Any:
         """One row per quantity."""
         return require("pandas", "pandas").DataFrame([quantity.to_dict() for quantity in self.quantities])
-
-    def plot(self, *, ax: Any = None) -> Any:
-        """Each estimate beside the naive one, by `truecal.plots.estimate`; returns the matplotlib Axes."""
-        return require("truecal.plots", "plots").estimate(self, ax=ax)
 
     def __repr__(self) -> str:
         lines = [self.headline, *(f"  {quantity!r}" for quantity in self.quantities), f"  {self.assumption}"]

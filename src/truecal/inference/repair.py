@@ -20,7 +20,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Result, clean
+from ..core.result import Pictured, Result, clean
 from ..core.types import Array
 from ..io.writing import write_atomic
 from ..kinds import KINDS
@@ -169,7 +169,7 @@ class Candidate(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Repair(Result):
+class Repair(Pictured):
     """Which map repairs the predictions of recent rows: `best` by the log loss, `map` fitted on all of them."""
 
     best: str
@@ -205,10 +205,6 @@ class Repair(Result):
     def to_pandas(self) -> Any:
         """One row per candidate."""
         return require("pandas", "pandas").DataFrame([candidate.to_dict() for candidate in self.candidates])
-
-    def plot(self, *, ax: Any = None) -> Any:
-        """The gap that each map leaves, by `truecal.plots.repair`; returns the matplotlib Axes."""
-        return require("truecal.plots", "plots").repair(self, ax=ax)
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *(f"  {candidate!r}" for candidate in self.candidates)])

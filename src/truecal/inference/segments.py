@@ -28,7 +28,7 @@ from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Result, html_text, table_html
+from ..core.result import Pictured, Result, html_text, table_html
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text
@@ -103,7 +103,7 @@ class Finding(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Segments(Result):
+class Segments(Pictured):
     """Every segment, most evidence first, and the findings among them; `compared` counts what p-values pay for."""
 
     segments: tuple[Segment, ...]
@@ -138,10 +138,6 @@ class Segments(Result):
         """One row per segment, most evidence first."""
         pd = require("pandas", "pandas")
         return pd.DataFrame([segment.to_dict() for segment in self.segments])
-
-    def plot(self, *, ax: Any = None, **options: Any) -> Any:
-        """Sorted gaps with their intervals, by `truecal.plots.segments`; returns the matplotlib Axes."""
-        return require("truecal.plots", "plots").segments(self, ax=ax, **options)
 
     def __repr__(self) -> str:
         return "\n".join([self.headline, *(f"  {line}" for line in self.lines()), *self._notes])

@@ -20,7 +20,7 @@ from scipy.special import bdtr, betainc, betaincinv, expit, logit, ndtri
 from ..core.data import shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Result, plain
+from ..core.result import Pictured, plain
 from ..core.types import Array, Groups
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_groups, check_level
@@ -38,7 +38,7 @@ COVERAGES = (0.5, 0.8, 0.9)
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Threshold(Result):
+class Threshold(Pictured):
     """The largest coverage whose selective error is at most `risk` with probability 1 − `delta`.
 
     Accept rows whose confidence is at least `threshold`: of these samples that is `coverage`, `observed` of them were
@@ -98,10 +98,6 @@ class Threshold(Result):
         names = ("threshold", "coverage", "risk", "bound", "expected")
         curve = (self.thresholds, self.coverages, self.risks, self.bounds, self.expectations)
         return require("pandas", "pandas").DataFrame(dict(zip(names, curve, strict=True)))
-
-    def plot(self, *, ax: Any = None) -> Any:
-        """Risk against coverage with its bound, by `truecal.plots.threshold`; returns the matplotlib Axes."""
-        return require("truecal.plots", "plots").threshold(self, ax=ax)
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, self.own_sentence, *(f"note: {note}" for note in self.notes)])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
-from ..core.result import html_text, plain, table_html
+from ..core.result import Pictured, html_text, plain, table_html
 from ..evidence.of_answers import Sampling
 from ..evidence.values import ErrorValue, LossValue, Reliability, errors_with_gap
 from ..evidence.views import ViewValue
@@ -28,7 +28,7 @@ from .verdict import Standing, Verdict, give_verdict
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Evaluation(Measurement):
+class Evaluation(Pictured, Measurement):
     """One model, measured.
 
     `losses`, `errors` (one entry per error and bin count), `gaps` (by notion: the confidence, and each class or the
@@ -229,7 +229,3 @@ class Evaluation(Measurement):
         picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
         head = f"<p>{html_text(self.name)}: {self.size_text}<br>{html_text(self.says)}</p>"
         return f"{head}{facts}{picture}{notes}"
-
-    def plot(self, *, ax: Any = None, **options: Any) -> Any:
-        """The reliability diagram, by `truecal.plots.reliability`; returns the matplotlib Axes."""
-        return require("truecal.plots", "plots").reliability(self, ax=ax, **options)

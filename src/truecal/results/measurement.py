@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,6 +12,9 @@ from ..core.data import shown
 from ..core.result import Result
 from .columns import Row, columns_at, texts
 from .tables import Head, latex, markdown
+
+LOGGERS: list[Callable[..., None]] = []
+"""The function that logs to experiment trackers; `adapters.tracking` registers it when it is loaded."""
 
 
 class Measurement(Result, ABC):
@@ -44,8 +47,8 @@ class Measurement(Result, ABC):
         Numbers are called `prefix`/score, `prefix`/gap and so on; those of each model of a comparison, and of each
         subgroup, `prefix`/name/score.
         """
-        # By name: results are below the adapters that know the frameworks.
-        importlib.import_module("truecal.adapters.tracking").log_result(self, run, prefix=prefix, step=step)
+        importlib.import_module("truecal.adapters.tracking")
+        LOGGERS[0](self, run, prefix=prefix, step=step)
 
 
 def paper_table(rows: Sequence[Row]) -> tuple[list[Head], list[list[str]]]:

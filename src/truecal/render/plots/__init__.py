@@ -1,7 +1,21 @@
 """Pictures of results: they draw and compute nothing."""
 
+from ...core.result import PICTURES
+from ...inference.estimation import Estimate
+from ...inference.repair import Repair
+from ...inference.segments import Segments
+from ...inference.thresholds import Threshold
+from ...results.evaluation import Evaluation
 from .decisions import decision_curve, estimate, repair, segments, threshold
 from .draw import classwise_grid, error_against_bins, evidence, ranking_bump, reliability
+
+PICTURES |= {
+    Estimate: estimate,
+    Evaluation: reliability,
+    Repair: repair,
+    Segments: segments,
+    Threshold: threshold,
+}
 
 __all__ = [
     "classwise_grid",
