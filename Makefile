@@ -8,7 +8,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal  # neighbours share fixtures; idle workers take the rest
 
-.PHONY: demo test heavy quick another-cpu kernels wheel bare frameworks lint bench audit reproduce docs notebooks pictures clean
+.PHONY: demo test fix heavy quick another-cpu kernels wheel bare frameworks lint bench audit reproduce docs notebooks pictures clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,15 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(PYTEST) -m "not heavy"
+
+# Lint, types and quick tests of one package, in about a minute: make fix PKG=core
+PKG ?= core
+CODE = src/truecal/$(PKG) $(wildcard tests/$(PKG))
+fix: $(VENV)/.dev
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/mypy src/truecal/$(PKG)
+	$(PYTEST) -m "not slow" tests/test_project.py $(wildcard tests/$(PKG))
 
 # The tests that make test leaves out. CI runs them.
 heavy: $(VENV)/.dev

@@ -153,6 +153,10 @@ def test_the_map_of_contributing_is_the_tree():
     assert dict(rows) == {room.name: first_sentence(room) for room in ROOMS}
 
 
+def test_contributing_is_short():
+    assert len((ROOT / "CONTRIBUTING.md").read_text().split()) < 700
+
+
 def test_folders_of_tests_are_rooms_and_files_are_short():
     folders = {path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert {path.name for path in folders} <= {room.name for room in ROOMS} | {"reproduction", "conformance", "goldens"}

@@ -1,4 +1,4 @@
-"""Maps of predictions fitted on validation data: scikit-learn estimators, and the choice by the score."""
+"""Maps of predictions fitted on validation data: scikit-learn estimators, and the choice by log loss."""
 
 try:
     import sklearn  # noqa: F401  # said here once, for every file below

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.data import as_array, shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Result, html_text, plain, table_html
+from ..core.result import Pictured, html_text, plain, table_html
 from ..core.sample import unit_weights
 from ..core.types import Array
 from ..inference.acting import (
@@ -135,7 +135,7 @@ class BestUse:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class DecisionCurve(Result):
+class DecisionCurve(Pictured):
     """Net benefit and mean L_t of models over thresholds, with bands, differences, and what they show.
 
     Who acts where the prediction is at least t loses t by a false alarm and 1 − t by a miss: L_t. Net benefit is
@@ -253,10 +253,6 @@ class DecisionCurve(Result):
     def to_markdown(self) -> str:
         """Net benefit at some thresholds as a table in Markdown."""
         return markdown(*self.table())
-
-    def plot(self, *, kind: str = "net benefit", ax: Any = None) -> Any:
-        """Net benefit over thresholds, or mean L_t (kind="loss"), by `truecal.plots.decision_curve`."""
-        return require("truecal.plots", "plots").decision_curve(self, kind=kind, ax=ax)
 
     def __repr__(self) -> str:
         heads, texts = self.table()

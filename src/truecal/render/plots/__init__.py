@@ -5,11 +5,13 @@ from ...inference.estimation import Estimate
 from ...inference.repair import Repair
 from ...inference.segments import Segments
 from ...inference.thresholds import Threshold
+from ...results.decision_curve import DecisionCurve
 from ...results.evaluation import Evaluation
 from .decisions import decision_curve, estimate, repair, segments, threshold
 from .draw import classwise_grid, error_against_bins, evidence, ranking_bump, reliability
 
 PICTURES |= {
+    DecisionCurve: decision_curve,
     Estimate: estimate,
     Evaluation: reliability,
     Repair: repair,
