@@ -126,6 +126,24 @@ def tolerance(samples: int) -> None:
     kept("tolerance", "A tolerance of 3 points: the three answers", heads, rows)
 
 
+def in_time(samples: int) -> None:
+    rows = []
+    for name in worlds.IN_TIME:
+        for n in (500, 2000):
+            for h in (1, 5, 10, 20):
+                level, power = (worlds.in_time(name, h, n, t, samples) for t in (1.0, 1.6))
+                every = (level[0], level[1], power[1], level[2], level[3])
+                rows.append([name, n, h, *(f"{x:.3f}" for x in every), f"{h}; {n}; 17", samples])
+    heads = ("world", "n", "overlap", "rejected, rows as independent", "rejected", "rejected, temperature 1.6")
+    heads += ("interval holds 0, rows as independent", "interval holds 0", "seed", "samples")
+    kept(
+        "in-time",
+        "Calibrated forecasts h rows ahead: shares rejected, and intervals of the gap that hold 0",
+        heads,
+        rows,
+    )
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -138,6 +156,7 @@ TABLES = {
         flips,
         agreement,
         tolerance,
+        in_time,
     )
 }
 

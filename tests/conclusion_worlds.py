@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit, softmax
+from scipy.signal import lfilter
+from scipy.special import expit, logit, ndtr, ndtri, softmax
 
 import truecal as tc
 from truecal.evidence.loss_rows import loss_values_of
@@ -79,6 +80,38 @@ def agreement(name: str, n: int, samples: int) -> tuple[Array, Array]:
             holds = bool(gap.note) or gap.low <= true + 1e-9
             found[place] += rejected and inside, not rejected and not inside, holds, max(gap.low, 0.0)
     return found[0] / samples, found[1] / samples
+
+
+IN_TIME = ("sum of shocks", "persistent level")
+"""Forecasts h rows ahead: is a signal plus the next h shocks, or an autoregressive level after h rows, positive?"""
+
+
+def forecasts_in_time(name: str, h: int, n: int, t: float, rng: Rng) -> tuple[Array, Array]:
+    """Outcomes and predictions whose logits are multiplied by t, one row per step."""
+    shocks = rng.normal(size=n + h)
+    if name == "sum of shocks":
+        total = np.append(0.0, np.cumsum(shocks))
+        q = expit(rng.normal(0, 1.5, n))
+        y = ndtri(q) + (total[h : h + n] - total[:n]) / np.sqrt(h) > 0
+    else:
+        keep = 0.5 ** (1 / h)
+        level = lfilter([np.sqrt(1 - keep**2)], [1.0, -keep], shocks)
+        q, y = ndtr(keep**h * level[:n] / np.sqrt(1 - keep ** (2 * h))), level[h:] > 0
+    return y.astype(int), expit(t * logit(np.clip(q, 1e-9, 1 - 1e-9)))
+
+
+def in_time(name: str, h: int, n: int, t: float, samples: int) -> Array:
+    """Shares rejected by the test of independent rows, and of rows in time; and in which the interval of the gap of
+    the bins holds it, of independent rows and of rows in time (calibrated predictions: t = 1)."""
+    rng = np.random.default_rng([h, n, 17])
+    found = np.zeros(4)
+    for seed in range(samples):
+        y, u = forecasts_in_time(name, h, n, t, rng)
+        for place, overlap in enumerate((1, h)):
+            found[place] += tc.calibration_test(y, u, overlap=overlap, n_resamples=199, seed=seed).pvalue <= ALPHA
+            gap = tc.gap(y, u, overlap=overlap)
+            found[2 + place] += bool(gap.note) or gap.low <= 0
+    return found / samples
 
 
 def tolerance(t: float, n: int, samples: int, most: float = 3.0) -> tuple[float, float, float]:
@@ -276,3 +309,28 @@ def classwise_gaps(n: int = 20_000, k: int = 100) -> list[float]:
     rng = np.random.default_rng(0)
     z = 1.5 * rng.normal(size=(n, k))
     return np.asarray(tc.decompose(_labels(z, rng), softmax(1.5 * z, axis=1), n_bins=(5, 20, 100)).gap).tolist()
+
+
+# -- how many rows ----------------------------------------------------------------------------------------------------
+
+SHAPES = ("level", "alternating bins", "one bad bin")
+"""How predictions around 1/2 are off by so many points on the root-mean-square: of the first "level", else "any"."""
+
+
+def planned_power(shape: str, gap: float, samples: int, classes: int = 2) -> tuple[int, float]:
+    """`rows_needed` with power .8, and the share of samples that the test rejects with so many rows."""
+    n = tc.rows_needed(gap, shape="level" if shape == "level" else "any")
+    rng = np.random.default_rng([round(gap), 23])
+    bins = round(n**0.4)
+    off = np.full(n, gap / 100)
+    where = (np.arange(n) + 1) * bins // (n + 1)
+    if shape == "alternating bins":
+        off = np.where(where % 2, off, -off)
+    elif shape == "one bad bin":
+        off = np.where(where == bins // 2, gap / 100 * np.sqrt(n / (where == bins // 2).sum()), 0.0)
+    rejected = 0
+    for seed in range(samples):
+        u = np.sort(rng.uniform(0.4, 0.6, n))
+        y = (rng.random(n) < np.clip(u - off, 0, 1)).astype(int)
+        rejected += tc.calibration_test(y, u, n_resamples=199, seed=seed).pvalue <= ALPHA
+    return n, rejected / samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from truecal.inference.calibration import FEWEST_BLOCKS, BlockForm, block_test
+from truecal.inference.sign_flips import FEWEST_BLOCKS, BlockForm, block_test
 
 
 def forms(sums: np.ndarray) -> list[BlockForm]:

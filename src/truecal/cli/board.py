@@ -13,7 +13,7 @@ from truecal.kinds.inputs import Progress
 from .loading import load
 from .sources import Asked, Measured
 
-_OF_ONE_TASK = ("--labels", "--temperature", "--by", "--groups", "--weights", "--errors", "--task")
+_OF_ONE_TASK = ("--labels", "--temperature", "--by", "--groups", "--overlap", "--weights", "--errors", "--task")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from truecal.io import FileError, write_atomic
-from truecal.io.failures import need_extra, path_text
+from truecal.io import write_atomic
+from truecal.io.failures import need_extra
 
 from ..render import terminal as render
 from . import watching
@@ -35,6 +35,10 @@ def run_calibration_test(
         float | None,
         typer.Option("--max-gap", help="Points that are tolerated: what the interval of the gap must show."),
     ] = None,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    overlap: Annotated[
+        int, typer.Option("--overlap", help="Rows are in time order, and outcomes of so many overlap.", min=1)
+    ] = 1,
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="With --max-gap: exit code 0 also where the data cannot tell.")
     ] = False,
@@ -49,6 +53,8 @@ def run_calibration_test(
     - `truecal test preds.parquet --max-gap 3 && deploy`
 
     - `truecal test preds.csv --error confidence --bins 5,20`
+
+    - `truecal test preds.csv --groups patient` (or `--overlap 24`: hourly forecasts of the next day)
     """
     from truecal.kinds import COMPOSED, KINDS
 
@@ -69,13 +75,9 @@ def run_calibration_test(
     counts = Measuring(bins=bins).counts
     refuse_test(file, reading)
     loaded = read([file], reading)
-    if loaded.first.groups is not None:
-        raise FileError(
-            f"{path_text(file)}: the test needs independent rows, and those of one image or sequence are not: "
-            f"run truecal evaluate {path_text(file)}, which takes them as groups"
-        )
     with waiting("drawing labels from the predictions") as progress:
-        result = loaded.test(error, counts, n_resamples, seed, progress, max_gap, 1 - alpha)
+        about = (max_gap, 1 - alpha, groups, overlap)
+        result = loaded.test(error, counts, n_resamples, seed, progress, *about)
     show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
     if result.pvalue <= alpha if max_gap is None else result.verdict == "no":
         raise typer.Exit(REJECTED)

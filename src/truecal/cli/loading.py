@@ -68,6 +68,7 @@ class Loaded:
             "errors": errors,
             "by": self._columns(measuring.by),
             "groups": self.clusters(measuring.groups),
+            "overlap": measuring.overlap,
             "sample_weight": self.weights(measuring.weights),
         }
 
@@ -84,9 +85,8 @@ class Loaded:
         from truecal.inference.checks import check_groups
         from truecal.inference.thresholds import threshold_of
 
-        clusters = self.clusters(groups)
         inputs = read_inputs(self.y_true, next(iter(self.models.values())))
-        return threshold_of(inputs, risk, delta, check_groups(clusters, inputs.n_samples))
+        return threshold_of(inputs, risk, delta, check_groups(self.clusters(groups), inputs.n_samples))
 
     def features(self, specs: str) -> dict[str, Any]:
         """The named columns; text that spells numbers in every row is numbers, and empty text is missing."""
@@ -126,6 +126,8 @@ class Loaded:
         progress: Progress | None = None,
         max_gap: float | None = None,
         level: float = 0.95,
+        groups: str | None = None,
+        overlap: int = 1,
     ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error. With `max_gap` it has
         the gap, to be compared with it."""
@@ -137,6 +139,7 @@ class Loaded:
         elif self.errors is not None:  # rows with different choices
             error = "confidence"
         draws: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "progress": progress}
+        draws |= {"groups": self.clusters(groups), "overlap": overlap}
         return calibration_test(self.y_true, model, error=error, n_bins=n_bins, max_gap=max_gap, level=level, **draws)
 
 

@@ -90,6 +90,7 @@ class Measuring:
     n_resamples: Annotated[int | None, _measure("--resamples", "Draws of the test.", "N", min=1)] = None
     seed: Annotated[int, _measure("--seed", "Seed of the draws.", "N", min=0)] = 0
     groups: Annotated[str | None, _slice("--groups", "Clusters of dependent rows (or FILE:COLUMN).", "COLUMN")] = None
+    overlap: Annotated[int, _slice("--overlap", "Outcomes of H rows in time overlap.", "H", min=1)] = 1
     weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
     by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
 

@@ -139,7 +139,7 @@ def _refuse_large(places: Sequence[Path], limit: int, batching: Batching) -> Non
 
 def _refuse_options(asked: Asked, path: str, batched: Sequence[str]) -> None:
     """What needs all rows at once is refused before any work."""
-    options = ("--labels", "--id", "--temperature", "--task", "--by", "--groups", "--weights")
+    options = ("--labels", "--id", "--temperature", "--task", "--by", "--groups", "--overlap", "--weights")
     used = [option for option in options if option in asked.given]
     if "--weights" in used:
         used.remove("--weights")

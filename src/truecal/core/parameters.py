@@ -40,6 +40,8 @@ SHARED = {
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",
+    "overlap": "How many consecutive rows have outcomes that overlap, where rows are in time order: the horizon of a "
+    "forecast, in rows.",
     "by": "The subgroup of each row, known before the outcome, or a table of several such columns. Tests are corrected "
     "for the number of subgroups.",
     "features": "Columns known before the outcome: a data frame, a mapping of names to columns, or an array. Text and "

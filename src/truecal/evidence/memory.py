@@ -20,11 +20,12 @@ from ..inference import calibration
 from ..inference.bands import bands_of
 from ..inference.binned_sample import BinnedSample, SampleCells
 from ..inference.calibration import CalibrationTest
-from ..inference.checks import counts_of, draws_for_band
+from ..inference.checks import TimeBlocks, counts_of, draws_for_band
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
 from ..inference.null_band import null_band_of
+from ..inference.sign_flips import cluster_test
 from ..inference.spread import Spread, spreads
 from ..inference.thresholds import discrimination
 from ..kinds import COMPOSED, ece_names
@@ -92,7 +93,7 @@ def measure(
     work = _Work.of(inputs, settings, clusters)
     found = work.found
     if clusters is not None:
-        found.note("rows come in clusters: the calibration test and bands, which need independent rows, are left out")
+        found.note(clusters_text(clusters))
     elif copies := inputs.copies():
         found.copies = copies
         found.note(copies_text(copies, inputs.n_samples))
@@ -116,6 +117,9 @@ def measure(
         if work.main in settings.names and per_view and work.folds is None:
             work.views()
         found.test = found.test if test is None else test()
+    if found.test is not None and not found.test.n_resamples:
+        found.note(f"not tested: {found.test.null}")
+        found.test = None
     if why:
         found.note(why)
     found.losses = tuple(work.losses())
@@ -123,6 +127,17 @@ def measure(
         found.discrimination = discrimination(inputs, settings.level, clusters)
         inputs.forget("confidence")
     return found
+
+
+def clusters_text(clusters: Groups) -> str:
+    """The note about rows that depend on each other."""
+    if not isinstance(clusters, TimeBlocks):
+        return "rows come in groups: the calibration test flips the signs of whole groups, and bands are left out"
+    size = int(np.bincount(clusters[0])[0])
+    return (
+        f"outcomes of {clusters.overlap} consecutive rows overlap: test and intervals use {clusters[1]} blocks of "
+        f"{size} rows, gaps leave out pairs of rows closer than {clusters.overlap}, and bands are left out"
+    )
 
 
 def copies_text(copies: int, n: int) -> str:
@@ -166,8 +181,10 @@ class _Work:
         if COMPOSED[self.main].property.label_by_label:
             left_out = "the tests of labels are left out: predictions are cross-validated"
             return None, left_out if folds is not None else ""
-        if self.clusters is not None or not any(ERRORS[name].truthful for name in settings.names):
+        if not any(ERRORS[name].truthful for name in settings.names):
             return None, ""
+        if self.clusters is not None and folds is not None:
+            return None, "the calibration test is left out: predictions are cross-validated, and rows come in groups"
         sample, most = inputs.sample(self.main), calibration.MOST_ROWS
         draws = settings.plan.test(sample)
         if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
@@ -177,6 +194,9 @@ class _Work:
             return partial(calibration.fold_test, sample, folds, draws, settings.seed, settings.level), ""
         why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
         level, names = settings.level, settings.view_names
+        if self.clusters is not None:
+            draws = max(settings.plan.fewest, calibration.MOST_PLANNED) if settings.plan.draws is None else draws
+            return partial(cluster_test, sample, self.clusters, draws, settings.seed, level, names), ""
         test = partial(calibration.omnibus_test, sample, draws, settings.seed, level=level, names=names)
         small = is_tensor(sample.reports) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
@@ -212,8 +232,9 @@ class _Work:
         if sample.reports.size > MOST_SPREAD or sample.views > MOST_VIEWS or not found.gaps:
             return
         each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
-        if property.label_by_label and self.clusters is None and not self.inputs.soft:
-            found.test, each = tested_views(sample, each, settings.plan, settings.level, settings.seed)
+        if property.label_by_label and not self.inputs.soft:
+            about = (settings.plan, settings.level, settings.seed, self.clusters)
+            found.test, each = tested_views(sample, each, *about)
         found.views = tuple(each) if property.place else worst_first(each)
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:

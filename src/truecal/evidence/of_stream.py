@@ -12,9 +12,9 @@ from ..core.properties import Confidence
 from ..core.rules import bins_text
 from ..core.table import BinTable
 from ..inference.blocks import block_spread
-from ..inference.calibration import BlockForm, block_test
 from ..inference.direction import MeanGap, between_units, mean_gap_of_table
 from ..inference.gaps import gap_from
+from ..inference.sign_flips import BlockForm, block_test
 from ..inference.spread import Spread
 from ..kinds import COMPOSED
 from ..sums.errors import ErrorTerms, signed_root

@@ -78,12 +78,17 @@ def worst_first(views: Sequence[ViewValue]) -> tuple[ViewValue, ...]:
 
 
 def tested_views(
-    sample: Sample, views: Sequence[ViewValue], plan: Plan, level: float, seed: int
+    sample: Sample,
+    views: Sequence[ViewValue],
+    plan: Plan,
+    level: float,
+    seed: int,
+    clusters: Groups | None,
 ) -> tuple[CalibrationTest, list[ViewValue]]:
     """The test of all labels, and each with its corrected p-value."""
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))
     names = [view.name for view in views]
-    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level)
+    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level, clusters)
     return test, [
         replace(
             view,

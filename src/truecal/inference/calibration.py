@@ -23,7 +23,7 @@ from ..core.words import p_text, points_text
 from ..kinds import TopPredictions
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
-from .checks import check_draws, check_level, p_of_draws, read_error, shown_bins
+from .checks import check_draws, check_groups, check_level, p_of_draws, read_error, shown_bins
 from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, words
 from .gaps import agreeing, gaps_of
 from .null import (
@@ -50,7 +50,7 @@ FIRST_DRAWS, SETTLED = 99, 0.2
 """The test stops after so many draws where the p-value is larger than this. Its level stays exact at every α: below .2
 only the p-value of all draws counts, and P(p ≤ α) is at most that of the first draws above."""
 _BLOCK = 1 << 21
-_SMALLEST = 0.01
+SMALLEST = 0.01
 """A form that rejects shows this share of its size or more."""
 
 
@@ -164,6 +164,8 @@ class CalibrationTest(Result):
     @property
     def _found(self) -> str:
         """The p-value, with the strongest violation where there may be one."""
+        if not self.n_resamples:
+            return f"undecided: {self.null}"
         named = f"; strongest violation: {self.strongest}" if self.pvalue <= NAMED else ""
         return f"{self.pvalue_text}{' for all forms together' if len(self.details) > 1 else ''}{named}"
 
@@ -172,6 +174,8 @@ class CalibrationTest(Result):
         lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
         lines.append(f"  {self._found}")
+        if not self.n_resamples:
+            return "\n".join(lines)
         lines += [f"  {detail.text}; {p_of_draws(detail.pvalue, self.n_resamples)}" for detail in self.details]
         lines.append(f"  null hypothesis: {self.null}")
         return "\n".join(lines)
@@ -191,6 +195,8 @@ def calibration_test(
     sampler: Sampler | None = None,
     max_gap: float | None = None,
     level: float = 0.95,
+    groups: Any = None,
+    overlap: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> CalibrationTest:
     """Test of calibration with exact level at every sample size: outcomes are drawn from the predictions.
@@ -203,9 +209,13 @@ def calibration_test(
     With `error` or `n_bins` the test is on U = n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩ of that error (classwise, or binary for one
     probability per row; at the automatic count by default), p = (1 + #{U* ≥ U})/(1 + n_resamples). Several bin counts
     are tested together through the largest U over its null rms. Labels drawn from the whole of p_i are calibrated in
-    full; the result states its null. Rows must be independent. Bare (outcomes, reports) need `sampler`, a function of a
+    full; the result states its null. Bare (outcomes, reports) need `sampler`, a function of a
     numpy Generator that returns outcomes. With error="labelwise" each label is tested by itself, and the p-value is the
     smallest, corrected by Holm's method: labels of a row may depend on each other in any way.
+
+    Rows must be independent, or `groups` gives each its cluster: signs of whole clusters are then flipped, over level,
+    slope, bins, temperature and class frequencies. With `overlap=h` rows are in time order and the outcomes of h
+    consecutive rows overlap: clusters are blocks of 2h to 3h rows. Fewer than 12 clusters are undecided.
 
     With many rows every model is rejected. `max_gap`, in points, is the gap that can be tolerated: `verdict` is "yes"
     where the upper end of the interval of the gap (of the confidence, or of the one probability there is; of `error`
@@ -230,6 +240,11 @@ def calibration_test(
         y_true, y_proba, usual = y_proba.correct, y_proba.confidence, y_proba.error
     metric = read_error(error or usual, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    clusters = check_groups(groups, sample.rows, y_true=y_true, overlap=overlap)
+    if clusters is not None and (n_bins is not None or sampler is not None):
+        raise ValueError(
+            "n_bins and sampler cannot be used with groups or overlap: signs of whole clusters are flipped"
+        )
     if metric.property.label_by_label:
         from .label_tests import label_test
 
@@ -237,7 +252,14 @@ def calibration_test(
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
-        found, _ = label_test(sample, lambda _: draws, seed, names, level)
+        found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters)
+    elif clusters is not None:
+        from .sign_flips import cluster_test
+
+        found = cluster_test(sample, clusters, draws, seed, level, None if labels is None else list(map(str, labels)))
+        if error is None and tolerated is not None:
+            metric = read_error(usual, None, y_proba, of_gap=True)
+            sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     elif error is None and n_bins is None and sampler is None:
         if n_resamples is None:
             draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
@@ -248,7 +270,7 @@ def calibration_test(
             sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
         found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler, level)
-    return found if tolerated is None else tolerating(found, tolerated, metric, sample, level)
+    return found if tolerated is None else tolerating(found, tolerated, metric, sample, level, clusters)
 
 
 def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
@@ -267,12 +289,17 @@ def check_max_gap(max_gap: Any) -> float | None:
 
 
 def tolerating(
-    test: CalibrationTest, max_gap: float, metric: CalibrationError, sample: Sample, level: float = 0.95
+    test: CalibrationTest,
+    max_gap: float,
+    metric: CalibrationError,
+    sample: Sample,
+    level: float = 0.95,
+    clusters: Groups | None = None,
 ) -> CalibrationTest:
     """The test with the gap of a sample, which may be so many points."""
     if metric.binning.several:
         raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
-    (gap,) = gaps_of(metric, sample, level, None)
+    (gap,) = gaps_of(metric, sample, level, clusters)
     if test.floor <= 1 - level:
         gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
@@ -287,7 +314,7 @@ def u_test(
     simulated, null, exact = _simulated(frozen, draws, seed, sampler)
     details = _details(frozen, simulated, exact)
     pvalue = details[0].pvalue
-    standard = _standardised(simulated)
+    standard = standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
     best = int(np.argmax(standard.observed))
@@ -335,7 +362,7 @@ def _details(frozen: BinnedSample, draws: Draws, exact: Array | None) -> tuple[F
     )
 
 
-def _standardised(draws: Draws) -> Draws:
+def standardised(draws: Draws) -> Draws:
     """Divided by the root mean square over observed and drawn values together: the observed one keeps no special place,
     so the largest over bin counts is exchangeable and the level stays exact (the null mean of U is 0). Counts at which
     U is always 0, such as a bin for every row, have nothing to say."""
@@ -348,55 +375,6 @@ def _standardised(draws: Draws) -> Draws:
     silent = 0.0 if not speaks.any() else -np.inf
     observed, drawn = (np.where(speaks, x / scale, silent) for x in (draws.observed, draws.drawn))
     return Draws(observed, drawn)
-
-
-# -- blocks of rows --------------------------------------------------------------------------------------------------
-
-FEWEST_BLOCKS = 12
-BY_BLOCKS = "the residuals of each of {} blocks of rows are as likely to have the opposite signs, as if calibrated"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class BlockForm:
-    """A quadratic form of residuals: H_ab is what the rows of blocks a and b give together."""
-
-    name: str
-    H: Array
-    sign: float = 0.0
-    """That of the sum behind a form of one number."""
-    size: float = 0.0
-    """How many points off the printed gap is by it; 0 where it is about something else."""
-
-
-def block_test(
-    forms: Sequence[BlockForm], rows: int, draws: int, seed: int, level: float = 0.95
-) -> CalibrationTest | None:
-    """The test of calibration where the rows are gone: T = Σ_{a≠b} H_ab against Σ_{a≠b} ε_a ε_b H_ab, ε = ±1.
-
-    Given the predictions, the residual sums of a block of a calibrated predictor have mean 0 and, for many rows, are
-    nearly normal: then the signs of whole blocks may be flipped. Several forms are tested together through the largest
-    T over its rms, in the same flips. None where there are too few blocks.
-    """
-    if not forms or len(forms[0].H) < FEWEST_BLOCKS:
-        return None
-    blocks = len(forms[0].H)
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (draws, blocks))
-    observed, drawn = np.empty(len(forms)), np.empty((draws, len(forms)))
-    for i, form in enumerate(forms):
-        H = form.H - np.diag(np.diag(form.H))
-        observed[i] = H.sum()
-        drawn[:, i] = np.einsum("da,da->d", signs @ H, signs)
-    standard = _standardised(Draws(observed, drawn))
-    details = tuple(FormDetail(form.name, draws_pvalue(observed[i], drawn[:, i])) for i, form in enumerate(forms))
-    pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
-    best = forms[int(np.argmax(standard.observed))]
-    limit = critical(standard.drawn.max(axis=1), level)
-    beyond = [(form.size, float(x)) for form, x in zip(forms, standard.observed, strict=True) if x > limit]
-    low = max((size * (1 - np.sqrt(max(limit, 0.0) / x)) for size, x in beyond), default=0.0)
-    why = words(best.name, best.sign)
-    about = (pvalue, why, BY_BLOCKS.format(blocks), None, draws, details, rows, rows, f"{blocks} blocks of rows")
-    return CalibrationTest(*about, level=level, low_gap=float(low) if pvalue <= 1 - level else 0.0, reason=why)
 
 
 # -- several forms at once ---------------------------------------------------------------------------------------------
@@ -426,7 +404,7 @@ def omnibus_test(
     first, settled = min(draws, FIRST_DRAWS), False
     values, signs = made.observed()
     values = np.concatenate([values, *made.drawn(first, draws, progress)])
-    if first < draws and _pvalue(combined(values, made.forms.forms)) > SETTLED:
+    if first < draws and largest_pvalue(combined(values, made.forms.forms)) > SETTLED:
         draws, settled = first, True
     else:
         values = np.concatenate([values, *made.drawn(draws - first, draws, progress)])
@@ -436,7 +414,7 @@ def omnibus_test(
     loud = combined(values, forms.forms)
     best = forms.forms[farthest(loud[0], forms.forms)]
     sign = float(signs[[form for form in forms.forms if form.signed].index(best)]) if best.signed else 0.0
-    pvalue, strongest = _pvalue(loud), words(best.name, sign)
+    pvalue, strongest = largest_pvalue(loud), words(best.name, sign)
     low, reason = np.zeros(len(forms.forms)), ""
     if pvalue <= 1 - level:
         made = _Made.of(sample.on_host(), seed, rng)
@@ -462,6 +440,18 @@ def omnibus_test(
         low_gap=float(low[: len(shown)].max()),
         reason=reason,
     )
+
+
+def reason_of(strongest: str, low: float) -> str:
+    """A violation with the points that it shows at least."""
+    return f"{strongest}, by at least {low:.1f} points"
+
+
+def class_reason(rates: Array, names: Sequence[str] | None) -> str:
+    """The class whose mean prediction less its frequency, of these, is farthest from 0."""
+    j = int(abs(rates).argmax())
+    name = str(j) if names is None else f'"{names[j]}"'
+    return f"class {name} is {100 * abs(rates[j]):.1f} points too {'high' if rates[j] > 0 else 'low'}"
 
 
 def critical(drawn: Array, level: float) -> float:
@@ -495,7 +485,7 @@ def fold_test(sample: Sample, folds: Groups, draws: int, seed: int, level: float
     )
 
 
-def _pvalue(loud: Array) -> float:
+def largest_pvalue(loud: Array) -> float:
     """The p-value of the observed row, the first of `combined`, among all."""
     largest = loud.max(axis=1)
     return draws_pvalue(float(largest[0]), largest[1:])
@@ -543,18 +533,15 @@ class _Made:
         size, noise = self.forms.sizes(self.first)
         limit, seen = np.maximum(limits(values, self.forms.forms, loudest) + noise, 0.0), values[0] + noise
         share = 1 - np.sqrt(limit * self.forms.dispersion(self.first) / np.maximum(seen, 1e-300))
-        return np.asarray(np.where(seen > limit, 100 * size * np.clip(share, _SMALLEST, 1.0), 0.0))
+        return np.asarray(np.where(seen > limit, 100 * size * np.clip(share, SMALLEST, 1.0), 0.0))
 
     def reason(self, best: Form, strongest: str, low: float, names: Sequence[str] | None) -> str:
         """The strongest violation with the points that it shows."""
         if best.name != "class frequencies":
-            return f"{strongest}, by at least {low:.1f} points"
+            return reason_of(strongest, low)
         assert isinstance(self.forms, ClassForms)
-        sums = self.forms.class_sums(self.first)
-        j = int(abs(sums).argmax())
-        total = self.rows if self.forms.weights is None else self.forms.weights.sum()
-        name = str(j) if names is None else f'"{names[j]}"'
-        return f"class {name} is {100 * abs(sums[j]) / total:.1f} points too {'high' if sums[j] > 0 else 'low'}"
+        total = self.rows if self.forms.weights is None else float(self.forms.weights.sum())
+        return class_reason(self.forms.class_sums(self.first) / total, names)
 
     def observed(self) -> tuple[Array, Array]:
         """The statistics of the observed outcomes, (1, forms), and the signs of the signed ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -37,8 +37,11 @@ class Options(ScoreOptions, total=False):
 
     level: float
     groups: Any
+    overlap: int
 
 
+_BLOCKS_IN_TIME = 20
+"""Blocks of time that are made at least, where the shortest ones allow it."""
 MOST_DRAWS = 10**6
 """A p-value from so many draws is known to the sixth digit."""
 HIGHEST_LEVEL = 0.999
@@ -87,10 +90,14 @@ def p_of_draws(pvalue: float, draws: int) -> str:
     return p_text(pvalue, at_floor(pvalue, draws))
 
 
-def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Groups | None:
-    """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out."""
+def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None, overlap: Any = 1) -> Groups | None:
+    """Cluster numbers 0..G−1 per row and G; at least three clusters, so that one can be left out.
+
+    With `overlap` above 1 rows are in time order, and clusters are blocks of them.
+    """
+    blocks = time_blocks(n, overlap, groups)
     if groups is None:
-        return None
+        return blocks
     array = np.asarray(as_array(on_cpu(groups), "groups"))
     if array.shape != (n,):
         raise ValueError(f"groups must give each of the {n} rows its cluster, got shape {array.shape}")
@@ -100,6 +107,74 @@ def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None) -> Gro
     if len(values) < least:
         raise ValueError(f"groups must have at least 3 different values, got {len(values)}")
     return group.reshape(-1), len(values)
+
+
+@final
+class TimeBlocks(tuple[Array, int]):
+    """Blocks of consecutive rows as clusters, where the outcomes of `overlap` consecutive rows overlap.
+
+    Pairs of rows closer than `overlap` depend on each other, whether in one block or in two.
+    """
+
+    time: Array
+    overlap: int
+
+    @staticmethod
+    def of(time: Array, block: Array, overlap: int) -> TimeBlocks:
+        """Blocks numbered from 0, and the place in time of each row."""
+        number = np.unique(block, return_inverse=True)[1].reshape(-1)
+        found = TimeBlocks((number, int(number.max()) + 1))
+        found.time, found.overlap = time, overlap
+        return found
+
+    def take(self, rows: Array) -> TimeBlocks:
+        """Some of the rows, with their places in time."""
+        return TimeBlocks.of(self.time[rows], self[0][rows], self.overlap)
+
+    @property
+    def stretch(self) -> float:
+        """How far neighbouring blocks raise the variance of a sum over all of them, if the dependence of outcomes falls
+        in a line to 0 at `overlap` rows."""
+        return 1 / (1 - min(self.overlap * self[1] / (3 * len(self.time)), 0.5))
+
+    def near(self, cell: Array, *values: Array) -> list[Array]:
+        """Per row, the sum of values over rows of its cell that are closer than `overlap`, itself included."""
+        order = np.lexsort((self.time, cell))
+        far = int(self.time.max()) + 2 * self.overlap
+        place = cell[order].astype(np.int64) * far + self.time[order]
+        first = np.searchsorted(place, place - self.overlap + 1)
+        last = np.searchsorted(place, place + self.overlap)
+        found = []
+        for value in values:
+            sums = np.append(0.0, np.cumsum(value[order]))
+            out = np.empty(len(order))
+            out[order] = sums[last] - sums[first]
+            found.append(out)
+        return found
+
+
+def time_blocks(n: int, overlap: Any, groups: Any = None) -> TimeBlocks | None:
+    """Blocks of two to three times `overlap` rows, in time order; None where outcomes do not overlap."""
+    if check_positive_int(overlap, "overlap") == 1:
+        return None
+    if groups is not None:
+        raise ValueError("pass groups or overlap, not both: overlap makes groups of consecutive rows")
+    time = np.arange(n)
+    size = int(np.clip(n // _BLOCKS_IN_TIME, 2 * overlap, 3 * overlap))
+    return TimeBlocks.of(time, np.minimum(time // size, max(0, n // size - 1)), int(overlap))
+
+
+def clusters_word(clusters: Groups) -> str:
+    """What clusters of rows are called."""
+    return "blocks" if isinstance(clusters, TimeBlocks) else "groups"
+
+
+def take_clusters(clusters: Groups | None, rows: Array) -> Groups | None:
+    """The clusters of some rows."""
+    if clusters is None or isinstance(clusters, TimeBlocks):
+        return None if clusters is None else clusters.take(rows)
+    number = np.unique(clusters[0][rows], return_inverse=True)[1].reshape(-1)
+    return number, int(number.max()) + 1
 
 
 def per_unit(values: Array, groups: Groups | None) -> Array:

@@ -41,12 +41,12 @@ from ..core.dispatch import DISPATCH, THREADS, row_shares
 from ..core.rules import auto_bins, quantile_cuts
 from ..core.types import Array
 
-_CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
+CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so the level stays exact
 _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
 _CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
 _CERTAIN = 11.5  # −log of 1e-5: of smooth p-values below it there is no telling which form is farther off
-_RANK_ONE, _RATES, _BINS, _CLASSES, _NEAR = 4.0, 2.0, 2.0, 1.0, 0.5
+RANK_ONE, RATES, BINS, CLASSES, NEAR = 4.0, 2.0, 2.0, 1.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Form:
     signed: bool = False
 
 
-def _middle_cells(u: Array, order: Array, m: int) -> Array:
+def middle_cells(u: Array, order: Array, m: int) -> Array:
     """The quantile cell of each sorted row; equal predictions share one (`block_bin`)."""
     n, ordered = len(u), u[order]
     new = ordered == ordered
@@ -92,7 +92,7 @@ def _class_cells(p: Array, m: int) -> Array:
     if loops is None:
         for j in range(k):
             order = stable_order(p[:, j])
-            code[order, j] = _middle_cells(p[:, j], order, m) + j * m
+            code[order, j] = middle_cells(p[:, j], order, m) + j * m
         return code
     cuts = quantile_cuts(n, m)
 
@@ -130,7 +130,7 @@ class ScalarForms:
         m = min(auto_bins(n, 1), _GRID)
         widths = (0.02, 0.1)
         order = stable_order(u)
-        cells = [_middle_cells(u, order, count) for count in (m, min(n, _GRID))]
+        cells = [middle_cells(u, order, count) for count in (m, min(n, _GRID))]
         change = u != u
         change[0] = True
         for cell in cells:
@@ -139,11 +139,11 @@ class ScalarForms:
         ordered, w = u[order], None if weights is None else weights[order]
         one = xp.ones_like(u) if w is None else w
         where = run_sums(ordered, starts) / run_sums(xp.ones_like(u), starts)
-        inside = xp.clip(ordered, _CLIP, 1 - _CLIP)
+        inside = xp.clip(ordered, CLIP, 1 - CLIP)
         logit = xp.log(inside / (1 - inside))
-        forms = [Form(prefix + "mean", _RANK_ONE, True), Form(prefix + "slope", _RANK_ONE, True)]
-        forms += [Form(f"{prefix}{m} bins", _BINS)]
-        forms += [Form(f"{prefix}neighbours within {t}", _NEAR) for t in widths]
+        forms = [Form(prefix + "mean", RANK_ONE, True), Form(prefix + "slope", RANK_ONE, True)]
+        forms += [Form(f"{prefix}{m} bins", BINS)]
+        forms += [Form(f"{prefix}neighbours within {t}", NEAR) for t in widths]
         own = cells[0][starts]
         change = own == own
         change[1:] = own[1:] != own[:-1]
@@ -193,7 +193,7 @@ class ScalarForms:
         sums = self.base - run_sums(one * outcomes, self.starts)
         weight = run_sums(mass, self.bins[0])
         in_bins = np.square(run_sums(sums, self.bins[0])) / np.where(weight > 0, weight, 1.0)
-        found = [abs(signed[0]) / total, abs(signed[1]) / np.sqrt(max(slope, _CLIP) * total)]
+        found = [abs(signed[0]) / total, abs(signed[1]) / np.sqrt(max(slope, CLIP) * total)]
         found.append(np.sqrt(in_bins.sum() / total))
         for kernel, value in zip(self.kernels, values[3:], strict=True):
             place = np.concatenate([[0.0], np.cumsum(-np.log(kernel))])
@@ -238,18 +238,18 @@ class ClassForms:
         one = doubled(confidence == confidence) if weights is None else weights
         scalar = ScalarForms.of(confidence, weights, "confidence: ")
         m = min(auto_bins(n, k), _CELLS_PER_ROW * n // k)
-        forms = [*scalar.forms, Form("temperature", _RANK_ONE, True), Form("class frequencies", _RATES)]
+        forms = [*scalar.forms, Form("temperature", RANK_ONE, True), Form("class frequencies", RATES)]
         code: Array | None = None
         base: Array = one[:0]
         if n * k <= _MOST_CODES and m > 1:
-            forms.append(Form(f"per class, {m} bins", _CLASSES))
+            forms.append(Form(f"per class, {m} bins", CLASSES))
             code = _class_cells(p, m)
             base = to_device_of(cell_totals(code.ravel(), [(one[:, None] * p).ravel()], k * m)[0], one)
         entropy, squares = xp.empty_like(one), xp.empty_like(one)
         rates: Any = 0.0
         for rows in wide_blocks(p, n, k):
             block = doubled(p[rows])
-            entropy[rows] = row_products(block, xp.log(xp.clip(block, _CLIP, None)))
+            entropy[rows] = row_products(block, xp.log(xp.clip(block, CLIP, None)))
             squares[rows] = row_products(block, block)
             rates = rates + one[rows] @ block
         own = float(one**2 @ (squares + 1))
@@ -259,7 +259,7 @@ class ClassForms:
         """The statistics of draws number `first` and on of labels, in compiled loops."""
         about = (self.top, *self._by_row, len(self.scalar.starts))
         found = compiled_loops("_draws").class_draws(
-            self.proba, self.weights, about, self.code, self.base, _CLIP, seed, first, draws
+            self.proba, self.weights, about, self.code, self.base, CLIP, seed, first, draws
         )
         scalar, signed = self.scalar.read(found.atoms, found.linear)
         score = self.entropy.sum() - found.logs
@@ -282,7 +282,7 @@ class ClassForms:
         xp, (n, k) = namespace(labels), self.proba.shape
         flat = labels + xp.arange(n, dtype=xp.int64, device=labels.device) * k
         chance = doubled(xp.take(self.proba, flat))
-        log, square = xp.log(xp.clip(chance, _CLIP, None)), chance
+        log, square = xp.log(xp.clip(chance, CLIP, None)), chance
         if self.weights is not None:
             log, square = log * self.weights, chance * self.weights**2
         score = self.entropy.sum() - log.sum(1)
@@ -301,11 +301,11 @@ class ClassForms:
         values, signed = (x[0] for x in self.values(labels[None]))
         spread = 0.0
         for rows in wide_blocks(self.proba, n, k):
-            spread += float(one[rows] @ np.log(np.clip(doubled(self.proba[rows]), _CLIP, None)).var(axis=1))
+            spread += float(one[rows] @ np.log(np.clip(doubled(self.proba[rows]), CLIP, None)).var(axis=1))
         at = len(self.scalar.forms)
         own = self.own - 2 * float((one**2) @ self.proba[np.arange(n), labels])
         total = one.sum()
-        more = [abs(signed[-1]) / np.sqrt(max(spread, _CLIP) * k * k * total)]
+        more = [abs(signed[-1]) / np.sqrt(max(spread, CLIP) * k * k * total)]
         more.append(abs(self.class_sums(labels)).max() / total)
         if self.code is not None:
             more.append(np.sqrt(max(values[at + 2] + own, 0.0) * (len(self.base) / k) / k) / total)

@@ -61,13 +61,15 @@ def gap(
     n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
+    overlap: int = 1,
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Gap | tuple[Gap, ...]:
     """The calibration gap in points: √ of Σ_B n_B ĝ_B/Σ n_B, ĝ_B the mean product of two residuals of a bin.
 
-    The same quantity at every number of rows, so it may be compared between models and samples. With `groups`
-    only pairs of rows from different clusters count. Described by Kumar et al., arXiv 1909.10155.
+    The same quantity at every number of rows, so it may be compared between models and samples. With `groups` only
+    pairs of rows from different clusters count, with `overlap` only pairs that are so many rows apart. Described by
+    Kumar et al., arXiv 1909.10155.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -82,7 +84,7 @@ def gap(
     if metric.norm == "l1":
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    clusters = check_groups(groups, sample.rows, y_true=y_true)
+    clusters = check_groups(groups, sample.rows, y_true=y_true, overlap=overlap)
     found = gaps_of(metric, sample, level, clusters)
     return found if metric.binning.several else found[0]
 

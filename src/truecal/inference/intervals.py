@@ -84,6 +84,7 @@ def confidence_interval(
     n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
+    overlap: int = 1,
     what: What = "U",
     sample_weight: Any = None,
     labels: Any = None,
@@ -110,11 +111,11 @@ def confidence_interval(
     metric = read_error(error, n_bins, y_proba)
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     if metric.norm == "l1":
-        if groups is not None:
-            raise ValueError("groups cannot be used: norm='l1' errors get a null band of independent rows, no interval")
+        if groups is not None or overlap != 1:
+            raise ValueError("groups cannot be used, nor overlap: norm='l1' errors get a null band of independent rows")
         found = _l1_bands(BinnedSample.of(metric, sample.on_host()), level, what, draws, seed)
     else:
-        clusters = check_groups(groups, sample.rows, y_true=y_true)
+        clusters = check_groups(groups, sample.rows, y_true=y_true, overlap=overlap)
         if what == "within" and clusters is None:
             raise ValueError("what='within' is the part of pairs inside clusters: pass groups")
         found = intervals(BinnedSample.of(metric, where_inferred(metric, sample, clusters)), what, level, clusters)

@@ -10,8 +10,10 @@ import numpy as np
 
 from ..core.properties import Binary
 from ..core.sample import Sample
+from ..core.types import Groups
 from .calibration import CalibrationTest, FormDetail, omnibus_test
 from .null import LABEL_BY_LABEL
+from .sign_flips import cluster_test
 
 
 def one_view(sample: Sample, j: int) -> Sample:
@@ -24,7 +26,12 @@ def one_view(sample: Sample, j: int) -> Sample:
 
 
 def label_test(
-    sample: Sample, draws: Callable[[Sample], int], seed: int, names: Sequence[str], level: float = 0.95
+    sample: Sample,
+    draws: Callable[[Sample], int],
+    seed: int,
+    names: Sequence[str],
+    level: float = 0.95,
+    clusters: Groups | None = None,
 ) -> tuple[CalibrationTest, list[float]]:
     """A test of each label, joined by Holm's method, and the corrected p-value of each.
 
@@ -34,7 +41,10 @@ def label_test(
     tests = []
     for j in range(sample.views):
         view = one_view(sample, j)
-        tests.append(omnibus_test(view, draws(view), seed, level=level))
+        if clusters is None:
+            tests.append(omnibus_test(view, draws(view), seed, level=level))
+        else:
+            tests.append(cluster_test(view, clusters, draws(view), seed, level))
     raw = [test.pvalue for test in tests]
     corrected, worst = holm(raw), int(np.argmin(raw))
     joined = replace(
@@ -43,7 +53,7 @@ def label_test(
         strongest=f"{names[worst]}: {tests[worst].strongest}",
         reason=f"{names[worst]}: {tests[worst].reason}",
         low_gap=tests[worst].low_gap / float(np.sqrt(sample.views)),
-        null=LABEL_BY_LABEL,
+        null=LABEL_BY_LABEL if clusters is None else tests[worst].null,
         details=tuple(FormDetail(name, test.pvalue, low=test.low_gap) for name, test in zip(names, tests, strict=True)),
         name=f"each of {sample.views} labels",
         looks=sample.views,

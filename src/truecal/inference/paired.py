@@ -95,6 +95,7 @@ def paired_difference(
     n_bins: BinCounts | None = None,
     level: float = 0.95,
     groups: Any = None,
+    overlap: int = 1,
     sample_weight: Any = None,
     labels: Any = None,
     names: tuple[str, str] = ("a", "b"),
@@ -120,7 +121,7 @@ def paired_difference(
             "norm='l1' errors have no loss part and no interval, so no paired difference; use a squared one"
         )
     samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
-    clusters = check_groups(groups, samples[0].rows, y_true=y_true)
+    clusters = check_groups(groups, samples[0].rows, y_true=y_true, overlap=overlap)
     samples = [where_inferred(metric, sample, clusters) for sample in samples]
     if not all(is_tensor(sample.reports) for sample in samples):
         samples = [sample.on_host() for sample in samples]

@@ -32,8 +32,9 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..kinds.answers import Answers
 from ..sums.errors import signed_root
-from .calibration import BlockForm, CalibrationTest, block_test, omnibus_test
+from .calibration import CalibrationTest, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
+from .sign_flips import BlockForm, block_test
 from .spread import Spread, fold_bins, spread_of
 from .view_sums import Of, View, ViewSums
 

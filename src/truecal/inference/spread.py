@@ -37,6 +37,7 @@ from ..core.types import Array, Groups
 from ..sums.errors import ErrorTerms
 from ..sums.plain import transposed_tile
 from .binned_sample import BinnedSample
+from .checks import TimeBlocks
 from .view_sums import Of, Units, View, ViewSums
 
 _TILE = 1 << 22  # reports of the views that one core holds at a time
@@ -65,6 +66,8 @@ class Spread:
     """v and c if the surprises seen, and a few more, were spread evenly."""
     unit: float = 0.0
     """What U would be if the squared gap were 1 in every cell."""
+    stretch: float = 1.0
+    """By what variances of sums over units grow because neighbouring units depend on each other."""
 
     def __sub__(self, other: Spread) -> Spread:
         """The spread of a difference on the same rows and blocks."""
@@ -72,7 +75,7 @@ class Spread:
         def influence(units: slice) -> Array:
             return self.influence(units) - other.influence(units)
 
-        return Spread(self.theta - other.theta, influence, self.H - other.H, self.by)
+        return Spread(self.theta - other.theta, influence, self.H - other.H, self.by, stretch=self.stretch)
 
     @property
     def h(self) -> Array:
@@ -97,7 +100,7 @@ class Spread:
     @cached_property
     def jackknife(self) -> float:
         """V, of expectation 2v + cμ."""
-        return 4 * self.by.squares(self.influence, self.theta)
+        return 4 * self.stretch * self.by.squares(self.influence, self.theta)
 
     @property
     def note(self) -> str:
@@ -111,7 +114,7 @@ class Spread:
 
     def variances(self) -> tuple[float, float]:
         """v, and the jackknife's V."""
-        v = _interaction(self.H) if self.v_exact is None else self.v_exact
+        v = self.stretch**2 * _interaction(self.H) if self.v_exact is None else self.v_exact
         return max(v, 0.0), self.jackknife
 
     def interval(self, level: float) -> tuple[float, float, float]:
@@ -226,6 +229,7 @@ def spread_of(sums: ViewSums, theta: float | None, exact: bool) -> Spread:
         pairs=sums.meet**2 / sums.meet_sq if sums.meet_sq > 0 else 0.0,
         even=(sums.even_v, sums.even_c / sums.plain_norm if sums.plain_norm > 0 else 0.0),
         unit=sums.pair_weight / sums.sample.total_weight_sq,
+        stretch=sums.groups.stretch if isinstance(sums.groups, TimeBlocks) else 1.0,
     )
 
 

@@ -17,7 +17,7 @@ from ..core.sample import EVERY, Sample
 from ..core.table import pair_rates
 from ..core.types import Array, Groups
 from .binned_sample import BinnedSample
-from .checks import effective_number, per_unit
+from .checks import TimeBlocks, effective_number, per_unit
 
 Of = Literal["gap", "U"]
 
@@ -143,7 +143,7 @@ class ViewSums:
             sums, one, two = sums + found, one + ones, two + twos
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
         share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
-        about = self._add_sums(sums, one, two, entries.by_row, share)
+        about = self._add_sums(sums, one, two, entries.by_row, share, entries.left)
         self._waiting.append((table.reshape(blocks, m), about[3]))
         if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
             self.add_waiting()
@@ -151,13 +151,16 @@ class ViewSums:
         if self.sample.tensors:
             about = tuple([to_device_of(y, self.sample.reports) for y in about])
         pulls, means, weights, rates, totals = about
+        start = 0
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:
                 self.slope += 4 * dot(each, each)
             else:
                 slope += np.bincount(unit, each, self.by.number)
-            own_part = rates[cell] * x * (totals[cell] - x) if self.lasting else None
+            own = x * x if entries.left is None else entries.left[2][start : start + len(x)]
+            start += len(x)
+            own_part = rates[cell] * (x * totals[cell] - own) if self.lasting else None
             if own_part is not None and self.groups is None:
                 self.h[unit] += own_part
             elif own_part is not None:
@@ -179,13 +182,23 @@ class ViewSums:
             self.influence = partial(_row_influence, view, *about[3:])
 
     def _add_sums(
-        self, sums: Array, one: float, two: float, by_row: tuple[Array, Array] | None, share: float = 1.0
+        self,
+        sums: Array,
+        one: float,
+        two: float,
+        by_row: tuple[Array, Array] | None,
+        share: float = 1.0,
+        left: tuple[Array, Array, Array] | None = None,
     ) -> tuple[Array, Array, Array, Array, Array]:
-        """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell."""
+        """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell.
+
+        `left`: what pairs of rows give that are left out, where these are not those of one unit.
+        """
         rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
-        mass = np.where(rows >= 2, np.maximum(weight * weight - weight_sq, 0.0), 0.0)
+        left_weight, left_own = (weight_sq, own) if left is None else left[:2]
+        mass = np.where(rows >= 2, np.maximum(weight * weight - left_weight, 0.0), 0.0)
         a = share * self._coefficients(weight, weight_sq, mass)
-        self.theta += float(a @ (total * total - own))
+        self.theta += float(a @ (total * total - left_own))
         self.pair_weight += share * float(mass.sum()) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
         bias = over(*((own, weight_sq) if by_row is None else by_row))
@@ -230,6 +243,8 @@ class ViewSums:
     def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
+        if isinstance(self.groups, TimeBlocks):
+            return over(weight, mass) / (self.averaged * self.by.total)
         largest = self.largest if self.groups is None else float(self.by.weight().max())
         return pair_rates(weight, weight_sq, mass, largest) / (self.averaged * self.by.total)
 
@@ -353,6 +368,8 @@ class _Entries:
     unit: Array | None = None
     by_row: tuple[Array, Array] | None = None
     """With clusters, per cell: Σ (w·residual)² and Σ w² over rows."""
+    left: tuple[Array, Array, Array] | None = None
+    """Of rows in time, what pairs of rows give that are too close: per cell weights and residuals, and per entry."""
 
     @staticmethod
     def of(view: View, groups: Groups | None) -> _Entries:
@@ -367,7 +384,16 @@ class _Entries:
         def entries(part: slice) -> tuple[Array, Array, Array]:
             return cell[part], weight[part], sums[part]
 
-        return _Entries(m, len(key), entries, sums, key % groups[1], by_row)
+        left = None
+        if isinstance(groups, TimeBlocks):
+            near_w, near_x = groups.near(label, w, x)
+            each, close = entry.reshape(-1), x * near_x
+            left = (
+                np.bincount(label, w * near_w, m),
+                np.bincount(label, close, m),
+                np.bincount(each, close),
+            )
+        return _Entries(m, len(key), entries, sums, key % groups[1], by_row, left)
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""

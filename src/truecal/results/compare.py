@@ -46,6 +46,7 @@ def compare(
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    overlap: int = 1,
     folds: Any = None,
     level: float = 0.95,
     n_resamples: int | None = None,
@@ -75,7 +76,7 @@ def compare(
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs, notes = read_models(y_true, models, options, sample_weight)
-    if groups is not None or not all(is_tensor(model.reports) for model in inputs.values()):
+    if groups is not None or overlap != 1 or not all(is_tensor(model.reports) for model in inputs.values()):
         inputs = {name: model.on_host() for name, model in inputs.items()}
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))
@@ -86,7 +87,7 @@ def compare(
     settings = replace(settings, view_names=view_names(labels, first), per_view=images is not None)
     notes += [] if images is None else [images.note]
     check_progress(progress)
-    clusters = check_groups(groups, first.n_samples)
+    clusters = check_groups(groups, first.n_samples, overlap=overlap)
     evaluations, evidence = {}, {}
     for i, (name, model) in enumerate(inputs.items()):
         inner = None if progress is None else _share(progress, i, len(inputs))

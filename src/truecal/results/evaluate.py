@@ -18,7 +18,7 @@ from ..core.types import Array, Groups
 from ..evidence.budget import MOST_REPORTS, Plan, fewest_draws
 from ..evidence.evidence import Evidence
 from ..evidence.memory import Settings, measure
-from ..inference.checks import check_draws, check_groups, check_level
+from ..inference.checks import check_draws, check_groups, check_level, take_clusters
 from ..inference.segments import segments_of
 from ..kinds.images import dense_rows
 from ..kinds.inputs import Inputs, Progress, Task, check_by, group_numbers, one_to_one, read_inputs
@@ -50,6 +50,7 @@ def evaluate(
     by: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    overlap: int = 1,
     folds: Any = None,
     level: float = 0.95,
     n_resamples: int | None = None,
@@ -66,21 +67,22 @@ def evaluate(
     `y_proba` is (n, k), or (n,) for the probability of `pos_label`, or TopPredictions(correct, confidence) with
     y_true=None, for which only confidence errors apply. `by` gives each row a subgroup and measures each as well (the
     outcome itself raises: given the outcome, every model looks miscalibrated); `groups` gives each row a cluster: U and
-    the gap then take pairs of rows from different clusters, and the calibration test and bands, which need independent
-    rows, are left out. `folds` gives each row its fold where predictions are cross-validated: the test is then combined
-    from tests of the folds, and the gap takes pairs of rows of one fold. Tests and directions of subgroups are
-    corrected for their number. n_bins "auto" is chosen from the numbers of rows and classes alone, and values at 5, 20
-    and 2000 bins are added. `errors` defaults to every composed member of ERRORS that applies, less the costliest ones
-    for very large inputs. `n_resamples=None` plans up to 999 draws by size. `progress` is called with the share done.
-    `y_proba` may be a fitted classifier; `X` then holds the rows to predict. With task="ordered" the columns are
-    classes in their order, the score is RPS + gap², and predictions are too high or too low on that scale. With
-    task="multilabel" several labels may apply to a row: `y_true` is a 0/1 table or one list of labels per row, and
-    `views` lists the labels, worst first; a 0/1 table whose rows do not all sum to 1 needs no task. With `thresholds`
-    the forecasts are distributions of a number, `y_true` holds numbers, and the score is CRPS + gap². Images or
-    sequences, such as probabilities (N, C, H, W) or (N, H, W, C) with labels (N, H, W), are read as one row per pixel
-    whose label is not `ignore_index`, and images are the groups. With `features` every segment of them is tested as
-    well, as by `tc.segments`. `advise` adds at most three lines on what to do: recalibrate, look at a segment, accept
-    above a threshold, or collect more rows.
+    the gap then take pairs of rows from different clusters, the test flips the signs of whole clusters, and bands,
+    which need independent rows, are left out. With `overlap=h` rows are in time order and the outcomes of h consecutive
+    rows overlap, as in forecasts h steps ahead: test and intervals use blocks of 2h to 3h rows. `folds` gives each row
+    its fold where predictions are cross-validated: the test is then combined from tests of the folds, and the gap takes
+    pairs of rows of one fold. Tests and directions of subgroups are corrected for their number. n_bins "auto" is chosen
+    from the numbers of rows and classes alone, and values at 5, 20 and 2000 bins are added. `errors` defaults to every
+    composed member of ERRORS that applies, less the costliest ones for very large inputs. `n_resamples=None` plans up
+    to 999 draws by size. `progress` is called with the share done. `y_proba` may be a fitted classifier; `X` then holds
+    the rows to predict. With task="ordered" the columns are classes in their order, the score is RPS + gap², and
+    predictions are too high or too low on that scale. With task="multilabel" several labels may apply to a row:
+    `y_true` is a 0/1 table or one list of labels per row, and `views` lists the labels, worst first; a 0/1 table whose
+    rows do not all sum to 1 needs no task. With `thresholds` the forecasts are distributions of a number, `y_true`
+    holds numbers, and the score is CRPS + gap². Images or sequences, such as probabilities (N, C, H, W) or (N, H, W, C)
+    with labels (N, H, W), are read as one row per pixel whose label is not `ignore_index`, and images are the groups.
+    With `features` every segment of them is tested as well, as by `tc.segments`. `advise` adds at most three lines on
+    what to do: recalibrate, look at a segment, accept above a threshold, or collect more rows.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -98,12 +100,12 @@ def evaluate(
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
-    inputs = with_folds(inputs if groups is None else inputs.on_host(), folds)
+    inputs = with_folds(inputs if groups is None and overlap == 1 else inputs.on_host(), folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     settings = replace(settings, view_names=view_names(labels, inputs), per_view=images is not None)
     settings = settings if images is None else replace(settings, notes=(*settings.notes, images.note))
     check_progress(progress)
-    clusters = check_groups(groups, inputs.n_samples)
+    clusters = check_groups(groups, inputs.n_samples, overlap=overlap)
     subgroups = read_subgroups(by, y_true, inputs)
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
@@ -201,7 +203,7 @@ def evaluate_inputs(
         part = inputs.take(rows)
         if part.weights is not None and not part.weights.any():
             raise ValueError(f"sample_weight is zero in every row of subgroup {key}")
-        own = None if clusters is None else group_numbers(clusters[0][rows])
+        own = take_clusters(clusters, rows)
         parts[key] = make_evaluation(measure(part, own_settings, own), key)
     return make_evaluation(evidence, name, parts), evidence
 
