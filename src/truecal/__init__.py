@@ -50,6 +50,7 @@ _NAMES = {
     "results.decision_curve": "decision_curve",
     "results.evaluate": "evaluate",
     "results.evaluation": "Evaluation",
+    "results.risk_profile": "clinical",
     "results.sampled_answers": "from_samples",
     "scale.stream": "Stream stream",
     "sums.errors": "CalibrationError",

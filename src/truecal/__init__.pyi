@@ -56,6 +56,7 @@ from .results.comparison import Comparison
 from .results.decision_curve import decision_curve
 from .results.evaluate import evaluate
 from .results.evaluation import Evaluation
+from .results.risk_profile import clinical
 from .results.sampled_answers import from_samples
 from .scale.stream import Stream, stream
 from .sums.errors import CalibrationError
@@ -95,6 +96,7 @@ __all__ = [
     "calibration_test",
     "classification_error",
     "classwise_error",
+    "clinical",
     "compare",
     "confidence_error",
     "confidence_interval",

@@ -1,6 +1,7 @@
 """Pictures of results with matplotlib."""
 
 from .render.plots import classwise_grid as classwise_grid
+from .render.plots import clinical as clinical
 from .render.plots import decision_curve as decision_curve
 from .render.plots import error_against_bins as error_against_bins
 from .render.plots import estimate as estimate

@@ -80,3 +80,17 @@ def test_bad_thresholds_are_one_line(run, files):
     result = run("decide", files[2][0], "--thresholds", "0,0.5")
     assert result.exit_code == 1 and "at 0 everybody is acted on" in result.stderr and result.stderr.count("\n") == 1
     assert run("decide", files[2][0], "--thresholds", "some").exit_code == 2
+
+
+@pytest.mark.slow
+def test_the_clinical_page(run, files, tmp_path):
+    page, table = tmp_path / "page.html", tmp_path / "out.csv"
+    options = ("--profile", "clinical", "--groups", "hospital", "--thresholds", "0.2,0.4")
+    result = run("decide", files[2][0], *options, "--html", page, "--csv", table, "--plot", tmp_path / "risk.png")
+    assert result.exit_code == 0 and "O:E ratio" in result.stdout and "h19" in result.stdout
+    assert "Predicted risks" in page.read_text() and "restricted cubic spline" in page.read_text()
+    with open(table) as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["measure"] for row in rows[:2]] == ["O:E ratio", "calibration intercept"] and rows[10]["centre"] == "h0"
+    assert run("decide", *files[2], "--profile", "clinical").exit_code == 2
+    assert "cannot be used" in run("decide", files[2][0], "--profile", "clinical", "--resource", "0.1").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def cox_slope(u: Array, y: Array, w: Array, *, distance: Any) -> float:
     odds, mass, positive = _odds(u, y, w)
     came, not_came = odds[positive > 0], odds[mass - positive > 0]
     overlap = came.size and not_came.size and came.min() < not_came.max() and not_came.min() < came.max()
-    slope = _logistic(odds, mass, positive, with_slope=True)[1] if overlap else math.inf
+    slope = float(_on_odds(odds, mass, positive, with_slope=True)[1]) if overlap else math.inf
     return abs(slope - 1) if check_flag(distance, "distance") else slope
 
 
@@ -64,7 +65,7 @@ def cox_intercept(u: Array, y: Array, w: Array, *, distance: Any) -> float:
     if positive.sum() in (0.0, mass.sum()):
         intercept = math.inf if positive.any() else -math.inf
     else:
-        intercept = _logistic(odds, mass, positive, with_slope=False)[0]
+        intercept = float(_on_odds(odds, mass, positive, with_slope=False)[0])
     return abs(intercept) if check_flag(distance, "distance") else intercept
 
 
@@ -74,17 +75,22 @@ def _odds(u: Array, y: Array, w: Array) -> tuple[Array, ...]:
     return sums_by_value(np.log(clipped) - np.log1p(-clipped), w, w * y)
 
 
-def _logistic(odds: Array, mass: Array, positive: Array, with_slope: bool) -> tuple[float, float]:
-    """Intercept and slope of largest likelihood, by Newton's steps, halved where they lose; from (0, 1)."""
+def _on_odds(odds: Array, mass: Array, positive: Array, with_slope: bool) -> Array:
+    """Intercept and slope of largest likelihood, from (0, 1), or the intercept beside a slope of 1."""
     columns = np.column_stack([np.ones_like(odds), odds])[:, : 1 + with_slope]
     offset = np.zeros_like(odds) if with_slope else odds
-    beta = np.array([0.0, 1.0])[: 1 + with_slope]
+    return logistic_fit(columns, offset, mass, positive, np.array([0.0, 1.0])[: 1 + with_slope])[0]
+
+
+def logistic_fit(columns: Array, offset: Array, mass: Array, positive: Array, beta: Array) -> tuple[Array, Array]:
+    """Coefficients of largest likelihood and its information, by Newton's steps, halved where they lose."""
 
     def likelihood(beta: Array) -> float:
         eta = offset + columns @ beta
         return float(positive @ eta - mass @ np.logaddexp(0, eta))
 
     best = likelihood(beta)
+    hessian = np.eye(len(beta))
     for _ in range(_NEWTON_STEPS):
         chance = 1 / (1 + np.exp(-np.clip(offset + columns @ beta, -700, 700)))
         hessian = (columns * (mass * chance * (1 - chance))[:, None]).T @ columns
@@ -94,19 +100,24 @@ def _logistic(odds: Array, mass: Array, positive: Array, with_slope: bool) -> tu
         if np.abs(step).max() <= 1e-10 * (1 + np.abs(beta).max()) or found < best:
             break
         beta, best = beta + step, found
-    return float(beta[0]), float(beta[1]) if with_slope else 1.0
+    return beta, hessian
 
 
 @of_each_view
 def curve_distance(u: Array, y: Array, w: Array, *, statistic: Any, span: Any) -> float:
     """The mean, or a quantile, of |f(u_i) − u_i|, f the local quadratic regression of outcomes on predictions."""
-    values, place = np.unique(u, return_inverse=True)
-    gap = np.abs(local_quadratic(u, y, w, values, _check_span(span)) - values)[place]
+    gap = curve_gaps(u, y, w, _check_span(span))
     if statistic == "mean":
         return float(w @ gap / w.sum())
     if isinstance(statistic, bool) or not isinstance(statistic, (int, float)) or not 0 <= statistic <= 1:
         raise ValueError(f"statistic must be 'mean' or a quantile between 0 and 1, got {shown(statistic)}")
     return float(np.quantile(gap, statistic))
+
+
+def curve_gaps(u: Array, y: Array, w: Array, span: float) -> Array:
+    """|f(u_i) − u_i| of every row."""
+    values, place = np.unique(u, return_inverse=True)
+    return np.asarray(np.abs(local_quadratic(u, y, w, values, span) - values)[place])
 
 
 def _check_span(span: Any) -> float:
@@ -129,8 +140,20 @@ def local_quadratic(u: Array, y: Array, w: Array, at: Array, span: float) -> Arr
     ordered = np.sort(u)
     x, mass, positive = sums_by_value(u, w, w * y)
     rate = positive / mass
-    fitted = [_local_value(x, mass, rate, point, _reach(ordered, point, near)) for point in fitted_at.tolist()]
+    fitted = [value @ rate[inside] for inside, value in local_rows(ordered, x, mass, fitted_at, near)]
     return np.interp(at, fitted_at, fitted)
+
+
+def local_rows(ordered: Array, x: Array, mass: Array, at: Array, near: int) -> Iterator[tuple[Array, Array]]:
+    """At each point, which distinct predictions count, and the coefficients of their outcome rates."""
+    for point in at.tolist():
+        distance, reach = np.abs(x - point), _reach(ordered, point, near)
+        inside = (distance < reach) | (distance == 0)
+        d = (x - point)[inside] / (reach or 1.0)
+        cube = np.abs(d * d * d)
+        root = np.sqrt(mass[inside] * (1 - cube) * (1 - cube) * (1 - cube))
+        columns = np.column_stack((np.ones_like(d), d, d * d)[: min(3, len(d))]) * root[:, None]
+        yield inside, np.linalg.pinv(columns, rcond=np.finfo(float).eps * len(d))[0] * root
 
 
 def _reach(ordered: Array, point: float, near: int) -> float:
@@ -143,16 +166,6 @@ def _reach(ordered: Array, point: float, near: int) -> float:
         else:
             high = middle
     return float(max(point - ordered[low], ordered[low + near - 1] - point))
-
-
-def _local_value(x: Array, mass: Array, rate: Array, point: float, reach: float) -> float:
-    distance = np.abs(x - point)
-    inside = (distance < reach) | (distance == 0)
-    d, m, value = (x - point)[inside] / (reach or 1.0), mass[inside], rate[inside]
-    cube = np.abs(d * d * d)
-    root = np.sqrt(m * (1 - cube) * (1 - cube) * (1 - cube))
-    powers = (np.ones_like(d), d, d * d)[: min(3, len(d))]
-    return float(np.linalg.lstsq(np.column_stack(powers) * root[:, None], value * root, rcond=None)[0][0])
 
 
 @of_each_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -41,7 +41,11 @@ def run_decide(
     groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
     weights: Annotated[str | None, typer.Option("--weights", help="Weights: a column, FILE or FILE:COLUMN.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Write the decision curve as a picture.")] = None,
+    profile: Annotated[
+        Literal["decisions", "clinical"],
+        typer.Option("--profile", help="clinical: the measures of one model that clinical papers report."),
+    ] = "decisions",
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write the curve as a picture.")] = None,
 ) -> None:
     """At which thresholds is a model worth acting on, and which of several models is better for whom?
 
@@ -53,6 +57,8 @@ def run_decide(
     - `truecal decide old.csv new.csv --resource 0.1 --html report.html`
 
     - `truecal decide preds.csv --groups hospital --plot curve.png`
+
+    - `truecal decide preds.csv --profile clinical --groups hospital --html report.html`
     """
     import truecal as tc
 
@@ -65,21 +71,24 @@ def run_decide(
         watching.check_picture(plot)
     if outputs.html is not None:
         need_extra("--html", "report")
+    if profile == "clinical":
+        if len(files) > 1:
+            raise typer.BadParameter(f"is for one model, got {len(files)}", param_hint="--profile")
+        for option, given in (("--weights", weights), ("--prevalence", prevalence), ("--resource", resource)):
+            if given is not None:
+                raise typer.BadParameter("cannot be used with --profile clinical", param_hint=option)
     at = None if thresholds is None else numbers(thresholds, "--thresholds", "0.1,0.2 or LOW:HIGH:COUNT")
     loaded = read(files, reading)
     about: dict[str, Any] = {"groups": loaded.clusters(groups), "sample_weight": loaded.weights(weights)}
+    options: dict[str, Any] = {"thresholds": at, "of": _class_of(of, loaded), "level": level, "seed": seed}
+    result: Any
     with waiting("measuring"):
-        result = tc.decision_curve(
-            loaded.y_true,
-            loaded.models,
-            thresholds=at,
-            of=_class_of(of, loaded),
-            prevalence=prevalence,
-            resource=resource,
-            level=level,
-            seed=seed,
-            **about,
-        )
+        if profile == "clinical":
+            ((name, model),) = loaded.models.items()
+            result = tc.clinical(loaded.y_true, model, name=name, groups=about["groups"], **options)
+        else:
+            more: dict[str, Any] = {"prevalence": prevalence, "resource": resource}
+            result = tc.decision_curve(loaded.y_true, loaded.models, **more, **options, **about)
     texts: dict[Path, str] = {}
     if outputs.json is not None:
         texts[outputs.json] = as_json(result)
@@ -95,9 +104,11 @@ def run_decide(
     for path, text in texts.items():
         write_atomic(path, text)
     if plot is not None:
-        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6.4, 4.4))
+        size = (6.4, 4.4) if profile == "decisions" else (5.2, 5.6)
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, size)
     written = [*texts, *([] if plot is None else [plot])]
-    show(written, printing, render.decisions, result, loaded.notes, printing.verbose)
+    draw = render.decisions if profile == "decisions" else render.clinical
+    show(written, printing, draw, result, loaded.notes, printing.verbose)
 
 
 def _class_of(of: str | None, loaded: Loaded) -> int | str | None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from truecal.results.decision_curve import DecisionCurve
     from truecal.results.evaluation import Evaluation
     from truecal.results.leaderboard import Leaderboard
+    from truecal.results.risk_profile import Clinical
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
@@ -304,6 +305,18 @@ def decisions(result: DecisionCurve, notes: Sequence[str], verbose: bool = False
     titles = [head.title + ">" * head.right for head in heads]
     _table(console, "net benefit", dict(zip(titles, zip(*rows, strict=True), strict=True)))
     _say(console, *result.sentences, *(f"note: {note}" for note in result.notes))
+    _notes(console, notes, verbose)
+
+
+def clinical(result: Clinical, notes: Sequence[str], verbose: bool = False) -> None:
+    """The measures with their intervals, those of centres, and what the decision curve shows."""
+    console = _console()
+    console.print(Text(result.headline, style="bold"), soft_wrap=not console.is_terminal)
+    for title, (heads, rows) in (("", result.table()), ("\ncentres", result.centres_table())):
+        if rows:
+            titles = [head.title + ">" * head.right for head in heads]
+            _table(console, title, dict(zip(titles, zip(*rows, strict=True), strict=True)))
+    _say(console, *result.decisions.sentences)
     _notes(console, notes, verbose)
 
 

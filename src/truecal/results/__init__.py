@@ -13,6 +13,7 @@ _CLASSES = {
     "Baseline": "baselines",
     "Decomposition": "sums.errors",
     "BinTable": "core.table",
+    "Clinical": "results.risk_profile",
     "Comparison": "results.comparison",
     "DecisionCurve": "results.decision_curve",
     "Evaluation": "results.evaluation",

@@ -7,10 +7,12 @@ from ...inference.segments import Segments
 from ...inference.thresholds import Threshold
 from ...results.decision_curve import DecisionCurve
 from ...results.evaluation import Evaluation
-from .decisions import decision_curve, estimate, repair, segments, threshold
+from ...results.risk_profile import Clinical
+from .decisions import clinical, decision_curve, estimate, repair, segments, threshold
 from .draw import classwise_grid, error_against_bins, evidence, ranking_bump, reliability
 
 PICTURES |= {
+    Clinical: clinical,
     DecisionCurve: decision_curve,
     Estimate: estimate,
     Evaluation: reliability,
@@ -21,6 +23,7 @@ PICTURES |= {
 
 __all__ = [
     "classwise_grid",
+    "clinical",
     "decision_curve",
     "error_against_bins",
     "estimate",

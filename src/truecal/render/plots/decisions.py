@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...inference.segments import Segments
     from ...inference.thresholds import Threshold
     from ...results.decision_curve import DecisionCurve
+    from ...results.risk_profile import Clinical
 
 _NOT_CLEAR = "#8A8A8A"
 _COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 1 / 3, 0.5, 2 / 3, 0.8, 0.9)
@@ -67,6 +68,41 @@ def decision_curve(
     above.set_xlabel("cost of a miss : cost of a false alarm", fontsize="small")
     above.tick_params(labelsize="small")
     ax.legend(fontsize="small", frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def clinical(result: Clinical, *, ax: Any = None) -> Any:
+    """Flexible calibration curves with their bands, and the distribution of risks by outcome below.
+
+    Risks of rows with the event point up, those of rows without it down.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> import truecal as tc
+    >>> found = tc.clinical([0, 1, 1, 0, 1] * 40, [.1, .9, .8, .2, .3] * 40)
+    >>> ax = found.plot()
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('predicted risk', 'observed frequency')
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    ax, curve = _axes(ax, figsize=(5.2, 5.6)), result.curve
+    ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", label="ideal")
+    band = f"loess, {result.level:.0%} band"
+    ax.fill_between(curve.risk, curve.loess_low, curve.loess_high, color=COLORS[0], alpha=0.18, linewidth=0)
+    ax.plot(curve.risk, np.clip(curve.loess, 0, 1), color=COLORS[0], linewidth=2, label=band)
+    ax.plot(curve.risk, curve.spline, color=COLORS[1], linewidth=1.5, label="restricted cubic spline")
+    for ends in (curve.spline_low, curve.spline_high):
+        ax.plot(curve.risk, ends, color=COLORS[1], linewidth=0.8, linestyle=":")
+    tallest, middle = max(1, result.risks.max()), -0.12
+    for counts, way, color in zip(result.risks, (-1, 1), (_NOT_CLEAR, COLORS[2]), strict=True):
+        heights = 0.09 * way * counts / tallest
+        ax.bar(result.edges[:-1], heights, np.diff(result.edges), bottom=middle, align="edge", color=color)
+    ax.text(1.0, middle + 0.02, "events", ha="right", fontsize="small", color=COLORS[2])
+    ax.text(1.0, middle - 0.045, "others", ha="right", fontsize="small", color="#666666")
+    ax.set(xlabel="predicted risk", ylabel="observed frequency", xlim=(-0.01, 1.01), ylim=(-0.23, 1.02))
+    ax.set_yticks(np.arange(6) / 5)
+    ax.legend(fontsize="small", frameon=False, loc="upper left")
+    ax.set_title(_plain(result.headline), fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -15,10 +15,11 @@ from markupsafe import Markup
 
 import truecal
 from truecal.core.result import clean
-from truecal.render.report.charts import decision_chart, specifications
+from truecal.render.report.charts import decision_chart, risk_chart, specifications
 from truecal.render.report.content import payload, read, summary
 from truecal.render.report.measures import measure
 from truecal.render.report.text import LABEL, distinct, interval, number, script_json, shorten
+from truecal.results.risk_profile import Clinical
 
 
 def render(result: Any, title: str | None, classes: Sequence[object] | None, intro: str | None, decisions: Any) -> str:
@@ -39,7 +40,15 @@ def render(result: Any, title: str | None, classes: Sequence[object] | None, int
 
 
 def _decisions(result: Any) -> dict[str, Any]:
-    """The section about decisions: sentences, a table, and two charts as pictures, which need no script."""
+    """The section about decisions: sentences, a table, and two charts as pictures, which need no script.
+
+    A Clinical brings its tables and its curve too.
+    """
+    measures: list[Any] = []
+    if isinstance(result, Clinical):
+        tables = [("What clinical papers report", *result.table()), ("Centres", *result.centres_table())]
+        measures = [(name, [head.title for head in heads], rows) for name, heads, rows in tables if rows]
+        curve, result = Markup(vl_convert.vegalite_to_svg(risk_chart(result))), result.decisions
     heads, rows = result.table()
     names = distinct(shorten(clean(curve.name), LABEL) for curve in result.curves)
     charts = [Markup(vl_convert.vegalite_to_svg(decision_chart(result, names, net))) for net in (True, False)]
@@ -49,6 +58,8 @@ def _decisions(result: Any) -> dict[str, Any]:
         "heads": [*(head.title for head in heads[:2]), *names],
         "rows": rows,
         "charts": charts,
+        "measures": measures,
+        "curve": curve if measures else "",
     }
 
 

@@ -198,10 +198,45 @@ def decision_chart(result: Any, names: list[str], net: bool) -> dict[str, Any]:
         y=alt.Y("y:Q", scale=y, title=None), strokeDash=alt.StrokeDash("model:N", scale=dashes, **about)
     )
     band = base.mark_area(clip=True, opacity=0.18 * (len(names) <= 3)).encode(y=alt.Y("low:Q", scale=y), y2="high:Q")
-    text = {"labelColor": "#808080", "titleColor": "#808080"}
+    text: Any = {"labelColor": "#808080", "titleColor": "#808080"}
     chart = (band + lines).properties(width=400, height=260, background="transparent")
     found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).configure_legend(**text).to_dict()
     return found
 
 
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#56B4E9", "#7A7A7A", "#8C6D00")
+
+
+def risk_chart(result: Any) -> dict[str, Any]:
+    """Flexible calibration curves over the distribution of risks by outcome; it has its data inside."""
+    c, scale = result.curve, alt.Scale(domain=[-0.22, 1], nice=False)
+    columns = (c.risk, c.loess.clip(0, 1), c.loess_low, c.loess_high, c.spline, c.spline_low, c.spline_high)
+    names = ("risk", "loess", "low", "high", "spline", "spline_low", "spline_high")
+    rows = [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+    sizes = 0.09 * result.risks / max(1, result.risks.max())
+    bars = [
+        {"left": left, "right": right, "from": -0.12, "to": -0.12 + way * size, "event": way > 0}
+        for way, heights in zip((-1, 1), sizes, strict=True)
+        for left, right, size in zip(result.edges[:-1], result.edges[1:], heights, strict=True)
+    ]
+    base = alt.Chart(alt.InlineData(rows)).encode(
+        x=alt.X("risk:Q", title="predicted risk", scale=alt.Scale(domain=[0, 1]))
+    )
+
+    def line(name: str, color: str, *dash: int) -> Any:
+        axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+        y = alt.Y(f"{name}:Q", title="observed frequency", scale=scale, axis=axis)
+        return base.mark_line(clip=True, color=color, strokeDash=list(dash) or [1, 0]).encode(y=y)
+
+    band = base.mark_area(color=_LINES[0], opacity=0.18).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    ideal = base.mark_line(color="#888888", strokeDash=[5, 4]).encode(y=alt.Y("risk:Q", scale=scale))
+    rug = alt.Chart(alt.InlineData(bars)).mark_rect().encode(
+        x="left:Q", x2="right:Q", y=alt.Y("from:Q", scale=scale), y2="to:Q",
+        color=alt.Color("event:N", legend=None, scale=alt.Scale(range=["#888888", _LINES[2]])),
+    )  # fmt: skip
+    spline = [line("spline", _LINES[1]), *(line(f"spline_{end}", _LINES[1], 2, 3) for end in ("low", "high"))]
+    chart = alt.layer(band, ideal, rug, line("loess", _LINES[0]), *spline)
+    text: Any = {"labelColor": "#808080", "titleColor": "#808080"}
+    chart = chart.properties(width=420, height=420, background="transparent")
+    found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).to_dict()
+    return found
