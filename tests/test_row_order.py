@@ -28,7 +28,7 @@ OTHER = """
     property binning method estimator guard candidates allow_untruthful pairs bins min_rows cost risk delta words
     normalize title view ax label style edges blocks values levels grid n p_new logits_select y_select alpha shape gap
     power y_train phi space comparison exact higher_is_better seconds metric budget metric_options convention expected
-    input binary array of prevalence resource
+    input binary array of prevalence resource overlap
 """
 """Options, and arguments of one entry per class, level or edge, or whose rows are others than those of the labels."""
 METHODS = ("__call__", "fit", "update", "tables", "decompose")

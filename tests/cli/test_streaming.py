@@ -21,7 +21,7 @@ pytest.importorskip("datasketches")
 def test_a_budget_decides(folder: Path, truecal: Run):
     code, whole, _ = truecal("evaluate", "sharp.parquet", *FAST)
     assert code == 0 and "read in batches" not in whole
-    code, out, _ = truecal("evaluate", "sharp.parquet", "--memory", "1KB", "--json", "out.json")
+    code, out, _ = truecal("evaluate", "sharp.parquet", "--memory", "1KB", "--json", "out.json", "-v")
     assert code == 0 and "read in batches: 1 file, two passes" in out and "need the rows" in out
     enough = re.search(r"with --memory (\d+MB) it is read as a whole", out)
     assert enough and "read in batches" not in truecal("evaluate", "sharp.parquet", "--memory", enough[1], *FAST)[1]
@@ -94,7 +94,7 @@ def test_a_cluster_counts(folder: Path, truecal: Run, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_workers_are_started_only_where_they_are_faster(folder: Path, truecal: Run, monkeypatch: pytest.MonkeyPatch):
-    code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "64", "--one-pass", "--bins", "4")
+    code, out, err = truecal("evaluate", "sharp.parquet", "--workers", "64", "--one-pass", "--bins", "4", "-v")
     assert code == 0 and "counted by threads of this process" in " ".join(out.split()), err
     table = open_dataset(folder / "sharp.parquet")
     assert not streaming._worth_workers([table], 64)

@@ -40,13 +40,14 @@ def run_calibration_test(
         int, typer.Option("--overlap", help="Rows are in time order, and outcomes of so many overlap.", min=1)
     ] = 1,
     allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="With --max-gap: exit code 0 also where the data cannot tell.")
+        bool, typer.Option("--allow-undecided", help="Exit code 0 also where the data cannot tell.")
     ] = False,
 ) -> None:
     """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
 
     With many rows every model is rejected. --max-gap 3 passes where the interval of the gap ends below 3 points, fails
-    with exit code 3 where it begins above, and has exit code 4, undecided, otherwise. Examples:
+    with exit code 3 where it begins above, and has exit code 4, undecided, otherwise. A test that the rows do
+    not allow is undecided too. Examples:
 
     - `truecal test preds.npz --alpha 0.01 && deploy`
 
@@ -65,8 +66,6 @@ def run_calibration_test(
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:
         raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
-    if allow_undecided and max_gap is None:
-        raise typer.BadParameter("needs --max-gap", param_hint="--allow-undecided")
     if n_resamples is not None and max_gap is None and 1 / (1 + n_resamples) > alpha:
         needed = math.ceil(1 / alpha) - 1
         raise typer.BadParameter(
@@ -81,7 +80,7 @@ def run_calibration_test(
     show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
     if result.pvalue <= alpha if max_gap is None else result.verdict == "no":
         raise typer.Exit(REJECTED)
-    if max_gap is not None and result.verdict == "undecided" and not allow_undecided:
+    if result.verdict == "undecided" and not allow_undecided:
         raise typer.Exit(NO_VERDICT)
 
 

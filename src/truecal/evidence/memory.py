@@ -93,7 +93,7 @@ def measure(
     work = _Work.of(inputs, settings, clusters)
     found = work.found
     if clusters is not None:
-        found.note(clusters_text(clusters))
+        found.note(clusters_text(clusters, tested=work.folds is None))
     elif copies := inputs.copies():
         found.copies = copies
         found.note(copies_text(copies, inputs.n_samples))
@@ -129,10 +129,11 @@ def measure(
     return found
 
 
-def clusters_text(clusters: Groups) -> str:
-    """The note about rows that depend on each other."""
+def clusters_text(clusters: Groups, tested: bool = True) -> str:
+    """The note about rows that depend on each other, in one fold or, not tested, in several."""
     if not isinstance(clusters, TimeBlocks):
-        return "rows come in groups: the calibration test flips the signs of whole groups, and bands are left out"
+        test = "the calibration test flips the signs of whole groups, and bands are left out"
+        return f"rows come in groups: {test if tested else 'bands are left out'}"
     size = int(np.bincount(clusters[0])[0])
     return (
         f"outcomes of {clusters.overlap} consecutive rows overlap: test and intervals use {clusters[1]} blocks of "

@@ -146,7 +146,8 @@ class CalibrationTest(Result):
         """Whether the model is calibrated: with `max_gap`, whether its gap is at most that; else what the test says."""
         if self.max_gap is not None:
             return "undecided" if self.passed is None else "yes" if self.passed else "no"
-        return "no" if self.pvalue <= 1 - self.level else "undecided" if self.floor > 1 - self.level else "yes"
+        untold = not self.settled and self.floor > 1 - self.level  # draws stop early only where p is large
+        return "no" if self.pvalue <= 1 - self.level else "undecided" if untold else "yes"
 
     @property
     def sentence(self) -> str:

@@ -246,7 +246,7 @@ class VectorScaling(AffineMap):
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
-    >>> tc.VectorScaling().fit(logits, [0, 0, 1, 1]).predict_proba(logits).shape
+    >>> tc.recalibration.VectorScaling().fit(logits, [0, 0, 1, 1]).predict_proba(logits).shape
     (4, 2)
     """
 

@@ -223,7 +223,7 @@ class IsotonicOneVsRest(ProbabilityMap):
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]
-    >>> isotonic = tc.IsotonicOneVsRest.from_probabilities().fit(p, [0, 0, 0, 1, 1])
+    >>> isotonic = tc.recalibration.IsotonicOneVsRest.from_probabilities().fit(p, [0, 0, 0, 1, 1])
     >>> isotonic.predict_proba([[0.9, 0.1]]).tolist()
     [[0.75, 0.25]]
     """

@@ -222,6 +222,7 @@ def calibration_test(result: CalibrationTest, alpha: float, notes: Sequence[str]
     else:
         word = "rejected" if result.pvalue <= alpha else "not rejected"
         verdict = f"Calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})."
+        verdict = verdict if result.n_resamples else "Calibration was not tested."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
     _say(console, "", repr(result))
     _notes(console, notes if verbose else (), verbose)
