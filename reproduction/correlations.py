@@ -101,6 +101,12 @@ def rank_correlations(values: Matrix) -> Matrix:
         return np.asarray(np.clip(centred.T @ centred / np.outer(length, length), -1, 1))
 
 
+def chain_correlation(values: Any, chain: Sequence[int]) -> float:
+    """The rank correlation of places along a chain, best first, with the values of its members."""
+    along = np.asarray(values, dtype=np.float64)[list(chain)]
+    return float(rank_correlations(np.column_stack([np.arange(len(along)), along]))[0, 1])
+
+
 def correlation(table: pd.DataFrame, first: str, second: str) -> float:
     """The rank correlation of two columns."""
     return float(rank_correlations(table[[first, second]].to_numpy(dtype=np.float64))[0, 1])

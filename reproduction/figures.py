@@ -26,12 +26,11 @@ from reproduction.checkpoints import (
     by_bins,
     error_column,
 )
-from reproduction.correlations import REFERENCE
+from reproduction.correlations import REFERENCE, chain_correlation
 from reproduction.mechanism import ALL, TEMPERATURE, VARIANTS, gap_of
 from reproduction.smoothing import kernel_regression
 from reproduction.traces import WITHIN, heading, kind
 from truecal.io import atomic_path
-from truecal.results.ranking import chain_correlation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +171,7 @@ def dominance(table: pd.DataFrame, experiment: str) -> Figure:
         along = {bins: values[list(chain)] for bins, values in by_bins(table, family).items()}
         for bins, values in along.items():
             axis.plot(places, values, "o-", ms=2.2, lw=0.8, color=BIN_COLOURS[bins], label=f"{bins} bins")
-        r = " / ".join(f"{chain_correlation(values, range(len(chain)))[1]:.3f}" for values in along.values())
+        r = " / ".join(f"{chain_correlation(values, range(len(chain))):.3f}" for values in along.values())
         _spread_out(axis, along.values())
         title = f"{label} along the chain\nr = {r} at {' / '.join(map(str, along))} bins"
         axis.set(title=title, xlabel="place in the dominance order (1 = best)", ylabel=label)

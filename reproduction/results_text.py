@@ -30,11 +30,11 @@ from reproduction.checkpoints import (
     error_column,
     u_column,
 )
-from reproduction.correlations import REFERENCE, SPLITS, rank_correlations, to_markdown
+from reproduction.correlations import REFERENCE, SPLITS, chain_correlation, rank_correlations, to_markdown
 from reproduction.mechanism import ALL, TEMPERATURE, VARIANTS
 from reproduction.traces import WITHIN, heading, kind
 from truecal.core.extras import require
-from truecal.results.ranking import Dominance, chain_correlation
+from truecal.results.ranking import Dominance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,7 +234,7 @@ class Experiment:
         """Each truthful error's correlation with the longest chain, from many bins to few."""
         measured = {family: by_bins(self.kept, family) for family in TRUTHFUL}
         return {
-            family: [chain_correlation(values[bins], self.order.chain)[1] for bins in MANY_TO_FEW]
+            family: [chain_correlation(values[bins], self.order.chain) for bins in MANY_TO_FEW]
             for family, values in measured.items()
         }
 

@@ -10,13 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from reproduction.checkpoints import BINS, LOSSES, error_column, gap_column, u_column
-from reproduction.correlations import ALL_PAIRS, beside_paper, rank_correlations, spearman_table, threshold_table
+from reproduction.correlations import (
+    ALL_PAIRS,
+    beside_paper,
+    chain_correlation,
+    rank_correlations,
+    spearman_table,
+    threshold_table,
+)
 from reproduction.mechanism import ALL, mechanism_table
 from reproduction.results_text import overturned_pairs, results_text, u_part
 
 import truecal as tc
 from reproduction_tables import N_CLASSES, N_TEST, made_up_table, overfitting_table
-from truecal.results.ranking import rank_agreement
 
 pytest.importorskip("matplotlib")
 
@@ -78,7 +84,7 @@ class TestFigures:
             for line, bins in zip(axis.get_lines(), BINS, strict=True):
                 values = table[error_column(family, "qua", bins)].to_numpy()[chain]
                 np.testing.assert_array_equal(line.get_ydata(), values)
-                r.append(f"{rank_agreement(np.arange(len(chain)), values)[1]:.3f}")
+                r.append(f"{chain_correlation(values, range(len(chain))):.3f}")
             assert axis.get_title().endswith(f"\nr = {' / '.join(r)} at 5 / 20 / 2000 bins")
 
     @pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from reproduction.checkpoints import LOSSES, with_scores
-from reproduction.correlations import paper_table, rank_correlations
+from reproduction.correlations import correlation, paper_table, rank_correlations
 
-from truecal.results.ranking import flips, rank_agreement
+from truecal.results.ranking import flips
 
 ROOT = Path(__file__).parents[2]
 LONG, FULL = "cifar100-long", "cifar100-224"
@@ -87,8 +87,7 @@ def listed(values: list[float]) -> str:
 
 def correlations(folder: str, experiment: str, prefix: str, error: str) -> list[float]:
     kept = after_warm_up(folder, experiment)
-    wrong = kept[f"{prefix}classification_error"]
-    return [rank_agreement(wrong, kept[f"{prefix}{error}_{bins}"])[1] for bins in MANY_TO_FEW]
+    return [correlation(kept, f"{prefix}classification_error", f"{prefix}{error}_{bins}") for bins in MANY_TO_FEW]
 
 
 def cells(row: str) -> list[str]:
@@ -109,7 +108,7 @@ def test_docs_have_the_correlations_of_the_runs(row: str) -> None:
     folder, experiment, prefix = RUNS[row]
     kept, told = after_warm_up(folder, experiment), cells(row)
     r = [correlations(folder, experiment, prefix, error) for error in ERRORS]
-    brier = rank_agreement(kept[f"{prefix}classification_error"], kept[f"{prefix}brier"])[1]
+    brier = correlation(kept, f"{prefix}classification_error", f"{prefix}brier")
     assert told[1:] == [*map(listed, r), f"{brier:.2f}"]
     if not prefix:
         assert f"{kept['epoch'].max()} epochs, {kept['trace'].nunique()} traces" in told[0]
@@ -161,8 +160,7 @@ def test_docs_tell_the_gap_and_its_repair_as_measured() -> None:
     left = repaired.groupby("trace")["top_gap_ConfCE_corr_qua_auto"].last()
     assert len(left) == 10 and f"leaves {left.median():.1f} points of it" in WORDS
     before, after = (
-        rank_agreement(repaired["classification_error"], repaired[column])[1]
-        for column in ("ConfECE_fix_5", "top_ConfECE_fix_5")
+        correlation(repaired, "classification_error", column) for column in ("ConfECE_fix_5", "top_ConfECE_fix_5")
     )
     assert f"takes ECE at 5 bins from {before:.2f} to {after:.2f} on the ten traces" in WORDS
 

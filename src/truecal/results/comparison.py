@@ -25,7 +25,7 @@ from .columns import Place, Row, columns_at, record, texts
 from .diagram import MOST_SHOWN, reliability_svg
 from .evaluation import Evaluation
 from .measurement import Measurement
-from .ranking import Dominance, Stability, chain_correlation, dominance, flips, ranks, stability, tied
+from .ranking import Dominance, dominance, flips, ranks, tied
 from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
 from .tables import Head, ranked_lines
 from .verdict import Verdict, give_verdict
@@ -92,23 +92,12 @@ class Flip:
     by: By = "value"
 
 
-@dataclass(frozen=True)
-class ChainAgreement:
-    """Rank correlation of one error at one bin count with the longest dominance chain; NaN if undefined."""
-
-    error: str
-    n_bins: int | None
-    kendall: float
-    spearman: float
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison(Measurement):
     """Several models on the same samples.
 
     `evaluations` by name, `rankings` per error and bin count (by value, and by score where there is one), `pairs`
-    (paired differences of losses and gaps), `flips`, `stability` per error (rankings across bin counts), `dominance` on
-    the losses, `chain` (agreement of each error with its longest chain), and `verdict` in words.
+    (paired differences of losses and gaps), `flips`, `dominance` on the losses, and `verdict` in words.
     """
 
     names: tuple[str, ...]
@@ -119,9 +108,7 @@ class Comparison(Measurement):
     rankings: tuple[Ranking, ...]
     pairs: tuple[Pair, ...]
     flips: tuple[Flip, ...]
-    stability: dict[str, Stability]
     dominance: Dominance
-    chain: tuple[ChainAgreement, ...]
     verdict: Verdict
     notes: tuple[str, ...]
 
@@ -299,7 +286,6 @@ def make_comparison(
     for name, e in evaluations.items():
         own = copies_text(evidence[name].copies, e.n_samples)
         notes += [note for note in e.notes if note != own]
-    values = [(error, counts, table) for error, by, counts, table in tables if by == "value"]
     return Comparison(
         names=names,
         n_samples=first.n_samples,
@@ -309,13 +295,7 @@ def make_comparison(
         rankings=rankings,
         pairs=tuple(_pairs(evaluations, evidence, level, clusters)),
         flips=turned,
-        stability={error: stability(table, counts) for error, counts, table in values if len(counts) > 1},
         dominance=order,
-        chain=tuple(
-            ChainAgreement(error, m, *chain_correlation(column, order.chain))
-            for error, counts, table in values
-            for m, column in zip(counts, table, strict=True)
-        ),
         verdict=give_verdict(evaluations, evidence, clusters, rankings, turned),
         notes=tuple(dict.fromkeys(notes)),
     )

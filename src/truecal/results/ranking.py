@@ -1,11 +1,9 @@
-"""Orders of models: ranks, flips between bin counts, rank correlation, the dominance order and its longest chain."""
+"""Orders of models: ranks, flips between bin counts, the dominance order and its longest chain."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -194,69 +192,3 @@ def flips(values: Any) -> NDArray[np.intp]:
         keep = i + rows.start < j
         found.append(np.column_stack([i[keep] + rows.start, j[keep]]))
     return np.concatenate(found).astype(np.intp)
-
-
-def rank_agreement(a: Any, b: Any) -> tuple[float, float]:
-    """Kendall's tau-b and Spearman's rank correlation; NaN where they are undefined: one model, or all values equal.
-
-    >>> from truecal.results.ranking import rank_agreement
-    >>> [round(r, 6) for r in rank_agreement([1, 2, 3, 4], [1, 2, 4, 3])]
-    [0.666667, 0.8]
-    """
-    # Ranks first: scipy computes with the values, and infinite ones (cross-entropy) would become NaN.
-    return _agreement(ranks(a), ranks(b))
-
-
-def _agreement(first: Array, second: Array) -> tuple[float, float]:
-    from scipy import stats
-
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan"), float("nan")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a p-value of a handful of models is not used
-        found = stats.kendalltau(first, second), stats.spearmanr(first, second)
-    return float(found[0].statistic), float(found[1].statistic)
-
-
-@dataclass(frozen=True, eq=False)
-class Stability(Result):
-    """Agreement of the rankings at every two bin counts: square matrices in the order of `n_bins`."""
-
-    n_bins: tuple[int, ...]
-    kendall: Array
-    spearman: Array
-
-    @property
-    def lowest(self) -> tuple[float, float]:
-        """The smallest Kendall and Spearman coefficient over all pairs of bin counts, NaN if none is defined."""
-        off = [matrix[~np.eye(len(matrix), dtype=bool)] for matrix in (self.kendall, self.spearman)]
-        kendall, spearman = (float(np.fmin.reduce(values, initial=np.nan)) for values in off)
-        return kendall, spearman
-
-
-def stability(values: Any, n_bins: Sequence[int]) -> Stability:
-    """Kendall and Spearman correlation of the errors of all models, between every two bin counts.
-
-    values[b, i] is the error of model i at count n_bins[b].
-
-    >>> from truecal.results.ranking import stability
-    >>> stability([[.1, .2, .3], [.2, .1, .3]], [5, 20]).lowest[1]
-    0.5
-    """
-    rows = ranks(values)
-    matrices = np.empty((len(rows), len(rows), 2))
-    for i, j in combinations_with_replacement(range(len(rows)), 2):
-        matrices[i, j] = matrices[j, i] = _agreement(rows[i], rows[j])
-    return Stability(tuple(n_bins), matrices[..., 0], matrices[..., 1])
-
-
-def chain_correlation(values: Any, chain: Sequence[int]) -> tuple[float, float]:
-    """Kendall and Spearman correlation between the places along a chain (best first) and the models' values.
-
-    1 means that the error puts the chain in the order of dominance; NaN for chains shorter than two.
-
-    >>> from truecal.results.ranking import chain_correlation
-    >>> chain_correlation([.3, .1, .2], (1, 2, 0))
-    (1.0, 1.0)
-    """
-    return rank_agreement(np.arange(len(chain)), np.asarray(values)[list(chain)])

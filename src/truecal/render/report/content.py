@@ -238,24 +238,18 @@ def way_label(error: str, by: str) -> str:
 def _flips(source: PageSource, comparison: Comparison) -> dict[str, Any]:
     """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
     number = Counter((flip.error, flip.by) for flip in comparison.flips)
-    ways = dict.fromkeys((r.error, r.by) for r in comparison.rankings if r.error in comparison.stability)
-    summary = [
-        (way_label(*way), measure(way[0]).truthful, number[way], comparison.stability[way[0]].lowest) for way in ways
-    ]
+    counts = Counter((r.error, r.by) for r in comparison.rankings)
+    summary = [(way_label(*way), measure(way[0]).truthful, number[way]) for way, n in counts.items() if n > 1]
     shown = sorted(comparison.flips, key=lambda flip: flip.error not in ECE_NAMES)[:MOST_FLIPS]
     rows = [(flip, way_label(flip.error, flip.by), *map(source.model, (flip.first, flip.second))) for flip in shown]
     return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
 def _dominance(source: PageSource, comparison: Comparison) -> dict[str, Any]:
-    agreement: dict[str, dict[int | None, float]] = {error: {} for error in comparison.error_names}
-    for found in comparison.chain:
-        agreement[found.error][found.n_bins] = found.spearman
     return {
         "chain": [source.models[i] for i in comparison.dominance.chain],
         "comparable": f"{comparison.dominance.comparable:.0%}",
         "n_losses": len(source.first.losses),
-        "agreement": [(measure(error), values) for error, values in agreement.items()],
     }
 
 
