@@ -74,6 +74,14 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m reproduc
         from reproduction import calarena
 
         return calarena.main(words[1:])
+    if words[:1] == ["maps"]:
+        from reproduction import maps
+
+        return maps.main(words[1:])
+    if words[:1] == ["places"]:
+        from reproduction import places
+
+        return places.main(words[1:])
     command = parser(prog)
     given: dict[str, Any] = vars(command.parse_args(words))
     preset, folder, quiet = given.pop("preset"), given.pop("tables_from", None), given.pop("quiet", False)

