@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,34 @@ def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     for study in ("maps", "places"):
         assert main([study, "--out", str(tmp_path), "--tables"]) == 1
         assert f"run python -m reproduction {study}" in capsys.readouterr().err
+
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = {  # in the table of docs/reproduce.md: the folder, and which of its experiments
+    "the paper's setting": ("cifar100-224", 0),
+    "learning rate 0.001": ("cifar100-long", 0),
+    "learning rate 0.02": ("cifar100-long", 1),
+    "across networks, 64 and 96 px": ("cifar100-long", 2),
+    "one network, 128 px": ("cifar100", 0),
+    "nine variants of it": ("cifar100", 1),
+    "letter, one perceptron": ("letter", 0),
+    "letter, nine perceptrons": ("letter", 1),
+}
+
+
+@pytest.mark.parametrize("title", EXPERIMENTS)
+def test_the_page_shows_how_far_each_run_is_from_calibrated(title: str) -> None:
+    folder, place = EXPERIMENTS[title]
+    told = (ROOT / "results" / folder / "RESULTS.md").read_text()
+    page = (ROOT / "docs" / "reproduce.md").read_text()
+    section = page.partition("## Does the theorem apply?")[2].partition("\n## ")[0]
+    row = next(line for line in section.splitlines() if line.startswith(f"| {title} |"))
+    cells = [cell.strip() for cell in row.split("|")[2:6]]
+    wanted = []
+    for error in ("ConfCE_corr", "LinCE_cw"):
+        mean = re.findall(rf"{error} at 5 bins: mean U is \+([\d.]+)% of the mean loss", told)[place]
+        pairs = re.findall(rf"^\| {error} \| 5 \|.*\| ([\d.]+%) \|$", told, flags=re.MULTILINE)[place]
+        wanted += [float(mean), pairs]
+    assert [cells[1], cells[3]] == [wanted[1], wanted[3]]
+    assert [float(cells[0][:-1]), float(cells[2][:-1])] == pytest.approx([wanted[0], wanted[2]], abs=0.51)
+    assert len(re.findall("nearly calibrated: does not hold", told)) > place  # the sentence above the table
