@@ -181,7 +181,7 @@ def test_options_reach_the_measure():
 
 REFUSED = [
     (lambda: tc.scorer("gap"), ValueError, r"knows nothing and predicts base rates has gap 0.*use scorer\('score'\)"),
-    (lambda: tc.scorer("breir"), ValueError, r"measure must be 'score', .*got 'breir'; similar names: 'brier'"),
+    (lambda: tc.scorer("breir"), ValueError, r"measure must be 'score', .*got 'breir'; did you mean 'brier'"),
     (lambda: tc.scorer("linear"), ValueError, r"measure='linear' cannot be used: it takes outcomes"),
     (lambda: tc.scorer(tc.ERRORS["top_label"]), ValueError, r"for the confidence in the top class use 'confidence'"),
     (lambda: tc.scorer(3), TypeError, r"a name, a loss or a member of ERRORS, got 3"),

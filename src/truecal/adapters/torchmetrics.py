@@ -7,9 +7,6 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any, final
 
-import torch
-from torch import Tensor
-
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
@@ -18,13 +15,17 @@ from ..core.table import BinTable
 from ..core.torch_compile import outside_torch_compile
 from ..kinds.named_errors import get_error
 from ..sums.errors import SCALES, CalibrationError, Scale
-from ..sums.torch.batches import CHECKS, NOTED, Batch, BatchSums, add_batch
-from ..sums.torch.reading import is_numbers
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
     from torchmetrics import Metric
 else:
-    Metric = require("torchmetrics", "torchmetrics").Metric
+    torch = require("torch", "torchmetrics")
+    Tensor, Metric = torch.Tensor, require("torchmetrics", "torchmetrics").Metric
+
+from ..sums.torch.batches import CHECKS, NOTED, Batch, BatchSums, add_batch  # a missing torch is named
+from ..sums.torch.reading import is_numbers
 
 _CELLS = ("count", "outcome", "residual", "residual_sq", "weight_sq")
 _TOTALS = ("rows", "weight", "weight_sq", "wrong", "wrong_sq", "residual_sq")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.data import shown
+from ..core.words import nearest
 from ..kinds import COMPOSED, Kind
 from ..kinds.inputs import Inputs
 from .baseline import Baseline
@@ -40,7 +40,7 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:
         if name not in ERRORS:
-            close = difflib.get_close_matches(str(name), ERRORS, 1)
+            close = nearest(str(name), possible)
             meant = f"; did you mean {close[0]!r}?" if close else f"; expected some of {', '.join(possible)}"
             raise ValueError(f"there is no error {name!r}{meant}")
         if name not in possible:

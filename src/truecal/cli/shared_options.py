@@ -79,7 +79,7 @@ class Measuring:
     """How `evaluate` and `compare` measure."""
 
     task: Annotated[
-        Literal["auto", "ordered", "multilabel", "distribution"],
+        Literal["auto", "ordered", "ordinal", "multilabel", "distribution"],
         _kind("--task", "ordered, multilabel or distribution.", "KIND"),
     ] = "auto"
     thresholds: Annotated[str | None, _kind("--thresholds", "Of a number; or LOW:HIGH:COUNT.", "1,2")] = None

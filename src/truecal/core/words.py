@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS", "confidence_loss": "loss"}
 """What losses that models are ordered by are called."""
 SHOWN = 4
 """Models named in a list; the rest are counted."""
+_ELSEWHERE = {
+    "ece": ("confidence_l1", "binary_l1"),
+    "expected_calibration_error": ("confidence_l1", "binary_l1"),
+    "calibration_error": ("confidence_l1", "binary_l1"),
+    "log_loss": ("cross_entropy",),
+    "logloss": ("cross_entropy",),
+    "nll": ("cross_entropy",),
+    "accuracy": ("classification_error",),
+    "brier_score": ("brier",),
+    "brier_score_loss": ("brier",),
+}
+"""What other libraries call measures, and their names here."""
 
 
 def points_text(value: float | None) -> str:
     """Points as people read them: "5.4", "25", and "0.0" where chance alone made the gap negative.
 
+    What is above 0 does not look like 0.
+
     >>> from truecal.core.words import points_text
-    >>> points_text(5.42), points_text(25.2), points_text(-.3)
-    ('5.4', '25', '0.0')
+    >>> points_text(5.42), points_text(25.2), points_text(-.3), points_text(.0312)
+    ('5.4', '25', '0.0', '0.03')
     """
     if value is None:
         return ""
+    if 0.0005 < value < 0.05:
+        return f"{value:.{2 if value >= 0.005 else 3}f}"
     return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
 
 
@@ -30,7 +47,7 @@ def p_text(pvalue: float, bound: bool = False) -> str:
     >>> p_text(.0321), p_text(.001, bound=True), p_text(3e-9)
     ('p = 0.032', 'p ≤ 0.001', 'p < 0.0001')
     """
-    return "p < 0.0001" if pvalue < 1e-4 else f"p {'≤' if bound else '='} {pvalue:.2g}"
+    return "p < 0.0001" if pvalue < 1e-4 else f"p {'≤' if bound and pvalue < 1 else '='} {pvalue:.2g}"
 
 
 def sum_text(score: float, name: str, loss: float) -> str:
@@ -49,6 +66,18 @@ def sum_text(score: float, name: str, loss: float) -> str:
 def digits_of(loss: float) -> int:
     """Decimal places at which a loss has three digits or more, at least four."""
     return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
+
+
+def nearest(name: str, known: Collection[str], most: int = 1) -> list[str]:
+    """Names that a reader may have meant: those of a measure that other libraries call so, or similar ones.
+
+    >>> from truecal.core.words import nearest
+    >>> nearest("neg_log_loss", ["brier", "cross_entropy"]), nearest("classwize", ["classwise", "binary"])
+    (['cross_entropy'], ['classwise'])
+    """
+    plain = name.lower().removeprefix("neg_").replace("-", "_").replace(" ", "_")
+    found = [here for here in (plain, *_ELSEWHERE.get(plain, ())) if here in known]
+    return found[:most] or difflib.get_close_matches(plain, known, most)
 
 
 def accuracy_text(accuracy: float) -> str:

@@ -41,9 +41,9 @@ class Gap(Result):
 
     def __repr__(self) -> str:
         bins = "" if self.n_bins is None else f", {bins_text(self.n_bins)}"
+        size = f"{points_text(self.points)} points {gap_interval(self) or '(interval unreliable)'}"
         text = (
-            f"gap of {self.points:.1f} points [{self.low:.1f}, {self.high:.1f}], {self.direction} "
-            f"({self.name}{bins}, {self.n_samples} samples, {self.level:.0%} interval)"
+            f"gap of {size}, {self.direction} ({self.name}{bins}, {self.n_samples} samples, {self.level:.0%} interval)"
         )
         return text + (f"\n  {self.note}" if self.note else "")
 

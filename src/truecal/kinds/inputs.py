@@ -193,8 +193,10 @@ def read_inputs(
     may apply; a table of 0 and 1 whose rows do not all sum to 1 is always read as labels.
     Many predictions of classes in the memory of a GPU stay there; others are copied to the CPU.
     """
-    if task not in tasks():
-        raise ValueError(f"task must be one of {', '.join(map(repr, tasks()))}, got {shown(task)}")
+    known = tasks()
+    if task not in known:
+        raise ValueError(f"task must be one of {', '.join(map(repr, known))}, got {shown(task)}")
+    task = known[task]
     given = Given(y_true, y_proba, labels, pos_label, sample_weight, columns, task, thresholds)
     if task == "auto" and thresholds is None and y_true is not None and on_device(y_proba):
         found = _read_on_device(given)

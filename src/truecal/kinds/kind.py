@@ -75,6 +75,8 @@ class Kind(ABC):
     """What is checked as well where an error of it is named."""
     task: str | None = None
     """The value of task= that asks for this kind, where input alone does not tell."""
+    also_called: tuple[str, ...] = ()
+    """Other values of task= that ask for it."""
     usual_ece: str | None = "confidence_l1"
     """The error that people call ECE for these predictions, where they have one."""
     stream_errors: tuple[str, ...] = ()
@@ -186,9 +188,10 @@ def register(kind: Kind) -> Kind:
     return kind
 
 
-def tasks() -> tuple[str, ...]:
-    """The values of task=."""
-    return ("auto", *(kind.task for kind in KINDS.values() if kind.task is not None))
+def tasks() -> dict[str, str]:
+    """The values of task=, and the name of the task that each asks for."""
+    known = [kind for kind in KINDS.values() if kind.task is not None]
+    return {"auto": "auto"} | {name: kind.task for kind in known for name in (kind.task, *kind.also_called)}
 
 
 def ece_names() -> tuple[str, ...]:

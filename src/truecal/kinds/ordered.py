@@ -142,6 +142,7 @@ class OrderedKind(Kind):
 
     name = "ordered"
     task = "ordered"
+    also_called = ("ordinal",)
     over_classes = True
     properties = (Cumulative, Confidence)
     more_properties = (Classwise, Full)

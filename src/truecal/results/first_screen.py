@@ -8,6 +8,7 @@ from .columns import columns_at, lines, texts
 from .tables import Head, table_lines
 
 if TYPE_CHECKING:
+    from ..evidence.views import ViewValue
     from .evaluation import Evaluation
 
 MOST_VIEWS = 5
@@ -34,9 +35,14 @@ def view_lines(found: Evaluation) -> list[str]:
     """The labels, classes or thresholds that are farthest off, one line each."""
     views = found.views
     if len(views) > MOST_VIEWS and all(view.pvalue is None for view in views):
-        views = tuple(sorted(views, key=lambda view: 0.0 if view.gap.note else -view.gap.low))
+        views = tuple(sorted(views, key=_least_first))
     rest = len(views) - MOST_VIEWS
     return [*map(str, views[:MOST_VIEWS]), *([f"and {rest} more"] if rest > 0 else [])]
+
+
+def _least_first(view: ViewValue) -> tuple[float, float]:
+    """The lower end of the interval, largest first, and the gap among equals."""
+    return 0.0 if view.gap.note else -max(view.gap.low, 0.0), -view.gap.points
 
 
 def subgroup_table(found: Evaluation) -> tuple[list[Head], list[list[str]]]:

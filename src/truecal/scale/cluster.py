@@ -83,7 +83,7 @@ def evaluate(
     >>> y, p = rng.random(20_000) < chances, np.clip(chances + .1, 0, 1)
     >>> y, p = da.from_array(y, chunks=5000), da.from_array(p, chunks=5000)
     >>> cluster.evaluate(y, p, n_bins=10, edges="uniform").gap
-    gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    gap of 9.4 points [8.9, 10], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
     level = check_level(level)
     if y_proba is None:

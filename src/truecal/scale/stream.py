@@ -72,7 +72,7 @@ def stream(
     ...     chances = rng.random(5000)
     ...     stream.update(rng.random(5000) < chances, np.clip(chances + .1, 0, 1))
     >>> stream.result().gap
-    gap of 10.0 points [9.4, 10.6], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    gap of 10 points [9.4, 11], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
     usual = (CLASSES if thresholds is None else NUMBERS).stream_errors
     if errors is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
@@ -18,6 +17,7 @@ from ...core.parameters import described
 from ...core.properties import Binary
 from ...core.rules import read_bins
 from ...core.types import Array
+from ...core.words import nearest
 from ...kinds.named_errors import default_error, get_error
 from ...sums.errors import CalibrationError, Scale
 
@@ -143,10 +143,11 @@ def _measure(measure: Any) -> Measure:
     if isinstance(measure, str):
         known: dict[str, Measure] = {**LOSSES, **ERRORS}
         if measure not in known:
-            close = difflib.get_close_matches(measure, ("score", *known), 3, 0.3)
+            close = nearest(measure, ("score", *known), 2)
+            meant = f"; did you mean {' or '.join(map(repr, close))}?" if close else ";"
             raise ValueError(
-                f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}; "
-                f"similar names: {', '.join(map(repr, close)) or 'none'}; truecal.SCORERS lists all"
+                f"measure must be 'score', the name of a loss or of a member of ERRORS, got {shown(measure)}{meant} "
+                "truecal.SCORERS lists all"
             )
         measure = known[measure]
     if not isinstance(measure, (CalibrationError, Baseline, Loss)):

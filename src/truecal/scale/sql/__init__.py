@@ -98,7 +98,7 @@ def evaluate(
     >>> rows = {"id": np.arange(20_000), "y": rng.random(20_000) < chances, "p": np.clip(chances + .1, 0, 1)}
     >>> table = ibis.duckdb.connect().create_table("predictions", pyarrow.table(rows))
     >>> tc.sql.evaluate(table, label="y", proba="p", id="id", n_bins=10, edges="uniform").gap
-    gap of 9.4 points [8.9, 10.0], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
+    gap of 9.4 points [8.9, 10], too high (LinCE_binary, 10 bins, 20000 samples, 95% interval)
     """
     top = {"confidence": confidence, "predicted": predicted, "correct": correct}
     columns = Columns(label, id, weight, _by(by), None if labels is None else tuple(labels), pos_label)

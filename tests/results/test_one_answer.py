@@ -1,0 +1,58 @@
+"""One question has one answer: the same object and the same text in every output, on every kind of prediction."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import answer_worlds as worlds
+import truecal as tc
+from truecal.core.words import nearest
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("ECE", "ece"), ("log_loss", "cross_entropy"), ("Brier", "brier"), ("neg_brier_score", "brier")]
+)
+def test_names_of_other_libraries_are_understood(said, meant):
+    with pytest.raises(ValueError, match=rf"got '{said}'; did you mean '{meant}'"):
+        tc.scorer(said)
+    assert nearest("no such thing at all", ["brier"]) == []
+
+
+def test_ordinal_is_another_word_for_ordered():
+    y, p, options = worlds.arguments("ordered", 100)
+    found = tc.evaluate(y, p, **options | {"task": "ordinal"}, n_resamples=19)
+    assert found == tc.evaluate(y, p, **options, n_resamples=19) and found.kind == "ordered"
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "extra"),
+    [
+        ("torch", "import truecal.adapters.torchmetrics", "torchmetrics"),
+        ("torchmetrics", "import truecal.adapters.torchmetrics", "torchmetrics"),
+        ("typer", "import sys; sys.argv = ['truecal', '--help']; import truecal.cli; truecal.cli.main()", "cli"),
+        ("matplotlib", "import truecal; truecal.evaluate([0, 1] * 9, [.2, .9] * 9, n_resamples=19).plot()", "plots"),
+    ],
+)
+def test_a_missing_library_is_answered_with_its_extra(missing, code, extra):
+    program = f"import sys; sys.modules[{missing!r}] = None; {code}"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 1 and f'pip install "truecal[{extra}]"' in found.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "top"])
+@pytest.mark.parametrize("sharpen", [1.0, 1.8])
+def test_the_test_and_the_evaluation_print_the_same_gap(kind, sharpen):
+    y, p, options = worlds.arguments(kind, 400, sharpen=sharpen)
+    given = (None, tc.TopPredictions(y, p)) if kind == "top" else (y, p)
+    found = tc.evaluate(*given, n_resamples=99, **options)
+    test = tc.calibration_test(*given, n_resamples=99, max_gap=3, **options)
+    assert found.gap is not None
+    np.testing.assert_allclose([test.gap, test.low, test.high], [found.gap.points, found.gap.low, found.gap.high])
+    shown = found.as_row
+    line = next(line for line in repr(found).split("\n") if line.startswith("  gap"))
+    assert line.split(maxsplit=1)[1].replace(" points", "") in test.sentence.replace(" points", "")
+    assert shown.standing.pvalue == found.test.pvalue == test.pvalue
