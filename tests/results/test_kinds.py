@@ -82,8 +82,8 @@ def test_a_stream_of_ordered_classes_gives_the_same_numbers(grades, tmp_path):
 
 def test_task_must_be_known_and_apply(grades):
     y, p, _ = grades
-    with pytest.raises(ValueError, match="task must be one of 'auto', 'ordered', 'multilabel'"):
-        tc.evaluate(y, p, task="ordinal")
+    with pytest.raises(ValueError, match="task must be one of 'auto', 'ordered', 'ordinal', 'multilabel'"):
+        tc.evaluate(y, p, task="ordinary")
     with pytest.raises(ValueError, match="needs the probabilities of all classes"):
         tc.evaluate(None, (y == 0, p[:, 0]), task="ordered")
 

@@ -190,8 +190,8 @@ def register(kind: Kind) -> Kind:
 
 def tasks() -> dict[str, str]:
     """The values of task=, and the name of the task that each asks for."""
-    known = [kind for kind in KINDS.values() if kind.task is not None]
-    return {"auto": "auto"} | {name: kind.task for kind in known for name in (kind.task, *kind.also_called)}
+    known = [(kind.task, kind.also_called) for kind in KINDS.values() if kind.task is not None]
+    return {"auto": "auto"} | {name: task for task, others in known for name in (task, *others)}
 
 
 def ece_names() -> tuple[str, ...]:
