@@ -337,7 +337,6 @@ def rules(vector: bool) -> list[Any]:
             tc.rules.ArgmaxQuantile((1, 4)),
             tc.rules.KdTree(8),
             tc.rules.Exact(),
-            tc.rules.Halfspaces(4),
         ]
     return [
         tc.Quantile(15),

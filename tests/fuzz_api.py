@@ -68,7 +68,7 @@ OTHERS = {
     "MatrixScaling ScalingBinning Selection",
     "results": "AuditReport Baseline CalibrationTest ConsistencyBands Decomposition Gap Interval MonitorUpdate "
     "NullBand PairedDifference",
-    "rules": "ArgmaxEdges ArgmaxQuantile Exact Halfspaces KdTree",
+    "rules": "ArgmaxEdges ArgmaxQuantile Exact KdTree",
 }
 PUBLIC |= {name: getattr(getattr(tc, module), name) for module, names in OTHERS.items() for name in names.split()}
 MAPS = tuple(
@@ -130,7 +130,6 @@ def _rule(w: World) -> Any:
             tc.Poisson(w.pick(0.1, 1e-300, 1e300)),
             tc.rules.ArgmaxQuantile(m),
             tc.rules.KdTree(m),
-            tc.rules.Halfspaces(3),
         ),
         *(tc.Quantile(3, ties="row"), tc.Quantile(3, ties="together")),
     )
@@ -199,7 +198,7 @@ GOOD: dict[str, Make] = {
     "n_resamples": lambda w: w.pick(19, 99, 39, 1),
     "seed": lambda w: w.pick(0, 1, 2**64, np.int64(3)),
     "strategy": lambda w: w.pick("quantile", "uniform", "two_bin", "poisson", "exact", "auto", "kd", _rule(w)),
-    "cells": lambda w: w.pick("argmax", "kd", "halfspace", "exact", _rule(w)),
+    "cells": lambda w: w.pick("argmax", "kd", "exact", _rule(w)),
     "binning": _rule,
     "property": lambda w: w.pick(
         tc.Binary(),

@@ -30,7 +30,6 @@ VECTOR_RULES = [
     *[tc.rules.ArgmaxQuantile(m, ties=t) for m in (1, 2, 3) for t in ("average", "together", "row")],
     tc.rules.ArgmaxQuantile((1, 2, 4)),
     tc.rules.KdTree((2, 4)),
-    tc.rules.Halfspaces(3),
     tc.rules.Exact(),
 ]
 
@@ -111,9 +110,6 @@ def vector_chance(rows: Array, rule: Any, m: int | None) -> Array:
     elif isinstance(rule, tc.rules.KdTree):
         assert m is not None
         g = reference.same_bin(reference.kd_bins(rows, m))
-    elif isinstance(rule, tc.rules.Halfspaces):
-        keys = list(rule.keys(rows))
-        g = np.mean([[[float(x) for x in row] for row in reference.two_bin(key)] for key in keys], axis=0)
     else:
         g = reference.same_bin(reference.exact_bins(rows))
     return np.array([[float(x) for x in row] for row in g])

@@ -34,12 +34,11 @@ VECTOR_RULES = {
     "argmax-together": tc.rules.ArgmaxQuantile(2, ties="together"),
     "argmax-row": tc.rules.ArgmaxQuantile(2, ties="row"),
     "kd": tc.rules.KdTree(2),
-    "halfspaces": tc.rules.Halfspaces(3),
     "exact": tc.rules.Exact(),
 }
 COMMON = ("quantile", "argmax")  # rules that make quick meets in sums over all outcomes
 FAMILIES = ("uniform", "kd")  # those that make test meets beside them; CI meets all
-AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid", "halfspaces")
+AVERAGED = ("two-bin", "poisson", "two-bin-grid", "poisson-grid")
 
 
 def rules_for(metric: tc.CalibrationError) -> dict:

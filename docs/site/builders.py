@@ -17,7 +17,7 @@ from truecal.core.arrays import is_tensor
 from truecal.core.averages import Poisson, TwoBin
 from truecal.core.properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
 from truecal.core.rules import Edges, EqualWidth, Exact, Quantile
-from truecal.core.vectors import ArgmaxQuantile, Halfspaces, KdTree
+from truecal.core.vectors import ArgmaxQuantile, KdTree
 from truecal.kinds import COMPOSED
 from truecal.kinds.multilabel import Labelwise
 from truecal.kinds.numbers import Distribution
@@ -27,7 +27,7 @@ from truecal.sums.torch import read
 PAGE = Path(__file__).parents[1] / "how-it-works.md"
 RULES: tuple[Any, ...] = (
     *(Quantile(4), EqualWidth(4), Edges([0.0, 0.3, 0.6, 1.0]), Exact(), TwoBin(), Poisson()),
-    *(ArgmaxQuantile(2), KdTree(4), Halfspaces()),
+    *(ArgmaxQuantile(2), KdTree(4)),
 )
 BINS = ("Quantile", "EqualWidth", "Edges")
 

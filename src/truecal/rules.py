@@ -10,5 +10,4 @@ from .core.rules import Quantile as Quantile
 from .core.rules import auto_bins as auto_bins
 from .core.vectors import ArgmaxEdges as ArgmaxEdges
 from .core.vectors import ArgmaxQuantile as ArgmaxQuantile
-from .core.vectors import Halfspaces as Halfspaces
 from .core.vectors import KdTree as KdTree

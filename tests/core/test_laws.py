@@ -83,8 +83,8 @@ def test_breaking_ties_by_row_depends_on_the_order_of_rows(metric, rng):
 RENAMABLE = [
     (i, m)
     for i, m in CASES
-    # seeded by column; phi and an order belong to columns
-    if is_multiclass(m) and i.split("-")[-1] != "halfspaces" and m.property.kind != "cumulative"
+    # phi and an order belong to columns
+    if is_multiclass(m) and m.property.kind != "cumulative"
     if "Linear" not in i
 ]
 
@@ -287,7 +287,6 @@ def test_n_times_the_error_is_loss_plus_U(metric, rng):
         ("classwise", lambda y, p: tc.brier(y, p) / p.shape[1]),
         ("confidence", tc.losses.confidence_loss),
         ("full", tc.brier),
-        ("full_halfspace", tc.brier),
         ("ordinal", lambda y, p: tc.losses.rps(y, p) / (p.shape[1] - 1)),
         ("labelwise", lambda y, p: tc.losses.linear_loss(y, p) / p.shape[1]),
         ("binary", tc.losses.linear_loss),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -219,23 +218,6 @@ def test_half_precision_reports_are_their_own_values(sample, m):
         ref.l2(ref.quantile_average(half[:, r].tolist(), m), ref.class_residuals(y, half, r)) for r in range(k)
     )
     assert_close(value, expected / k, loss_over_n(ref.full_residuals(y, half), None, k))
-
-
-@pytest.mark.slow
-@EXAMPLES
-@given(multiclass(max_n=8), st.integers(0, 3))
-def test_halfspaces_are_the_mean_two_bin_error_along_their_directions(sample, seed):
-    y, proba, w = sample
-    rule = tc.rules.Halfspaces(n_directions=3, seed=seed)
-    value = tc.full_error(y, proba, strategy=rule, sample_weight=w)
-    directions = np.random.default_rng(seed).standard_normal((3, proba.shape[1]))
-    expected = 0.0
-    residuals = ref.full_residuals(y, proba)
-    for d in directions:
-        key = [math.fsum(float(a) * float(b) for a, b in zip(row, d, strict=True)) for row in proba.astype(np.float64)]
-        key = [min(max((v - d.min()) / (d.max() - d.min()), 0.0), 1.0) for v in key]
-        expected += float(ref.l2(ref.two_bin(key), residuals, w)) / 3
-    assert abs(value - expected) <= 1e-10 * max(expected, loss_over_n(residuals, w))
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def variance_part(metric, truth, reports) -> float:
     return float((truth * (1 - truth)).sum() / n**2)
 
 
-IDENTITY = [(i, m) for i, m in TRUTHFUL if "halfspaces" not in i and "argmax" not in i]
+IDENTITY = [(i, m) for i, m in TRUTHFUL if "argmax" not in i]
 
 
 @over_all_outcomes(IDENTITY)

@@ -161,18 +161,6 @@ def test_the_unit_turns_the_squared_gap_into_U(rule, clustered):
     assert one.unit * one.theta == pytest.approx(two.theta)
 
 
-def test_halfspaces_have_an_interval_around_the_gap_of_the_parts():
-    y, p = rows_of(3, 200, 2, tied=False)
-    error = tc.CalibrationError(tc.Full(), tc.rules.Halfspaces(8))
-    frozen = BinnedSample.of(error, error.read(y, p))
-    (found,) = spreads(frozen)
-    assert_close(found.theta, frozen.parts[0].gap_sq, 1)
-    assert len(found.H) == 16
-    low, high, se = found.interval(0.95)
-    assert low < found.theta < high and se > 0
-    assert found.h.sum() == pytest.approx(found.theta, rel=0.02)  # a mean of ratios beside a ratio of means
-
-
 def test_equal_reports_divided_by_cuts_keep_the_exact_estimate():
     rng = np.random.default_rng(0)
     u = rng.choice([0.2, 0.7], 120)

@@ -31,8 +31,7 @@ class Work:
             for module in (data, labels, properties, inputs, binary, classes):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, counted)
-        for family in (BinningRule, tc.rules.Halfspaces):
-            monkeypatch.setattr(family, "pieces", self._pieces(family.pieces))
+        monkeypatch.setattr(BinningRule, "pieces", self._pieces(BinningRule.pieces))
 
     def _counting(self, name: str, check: Any) -> Any:
         def counted(*args: Any, **options: Any) -> Any:
@@ -67,7 +66,7 @@ def test_classes_are_validated_once_and_cut_once(work, n_bins, weighted, cluster
     w = np.arange(1.0, 401.0) if weighted else None
     groups = np.arange(400) // 2 if clustered else None
     found = evaluate(y, p, n_bins=n_bins, n_resamples=39, groups=groups, sample_weight=w)
-    wanted = {name for name in COMPOSED if name.startswith(("class", "conf", "full"))} - {"full_halfspace"}
+    wanted = {name for name in COMPOSED if name.startswith(("class", "conf", "full"))}
     assert set(found.error_names) == wanted
     assert work.validated == {"check_multiclass": 1, "check_probabilities": 1}
     assert work.made and set(work.made.values()) == {1}

@@ -219,7 +219,7 @@ def test_refusals_in_words():
     y, p = world(100, 3)
     for make, words in (
         (lambda: tc.stream("linear"), "cannot be streamed"),
-        (lambda: tc.stream("full_halfspace"), "cannot be streamed"),
+        (lambda: tc.stream(tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))), "cannot be streamed"),
         (
             lambda: tc.stream(tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))),
             "makes its cells from all predictions at once",

@@ -98,10 +98,6 @@ class BinningRule:
     """Whether GPU tensors are measured where they are."""
     n_cells: Any = None
     """The number of bins of given edges."""
-    n_directions = 1
-    """Over how many directions of vector reports it averages."""
-    shared_kernel = False
-    """Whether all views have one kernel, so that their gap is one ratio of sums."""
     reference = "Lu, Wu, Hartline, Hu 2025, arXiv 2510.06388"
     """Where errors over its cells were described first."""
     most_cells = 1
@@ -152,7 +148,7 @@ class BinningRule:
     def refuse_misfit(self, seen: Reports) -> None:
         """Vector reports need cells for vectors, scalar reports need cells on the line."""
         if seen.joint and not self.of_vectors:
-            raise ValueError(f"{self!r} bins scalars; vector reports need ArgmaxQuantile, KdTree, Halfspaces or Exact")
+            raise ValueError(f"{self!r} bins scalars; vector reports need ArgmaxQuantile, KdTree or Exact")
         if not seen.joint and not self.of_scalars:
             raise ValueError(
                 f"{self!r} bins vectors; scalar reports need Quantile, EqualWidth, Edges, TwoBin, Poisson or Exact"

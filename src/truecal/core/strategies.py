@@ -7,7 +7,7 @@ from typing import Any
 from .averages import Poisson, TwoBin
 from .data import shown
 from .rules import BinCounts, BinningRule, EqualWidth, Exact, Quantile, Ties, check_ties, read_bins
-from .vectors import ArgmaxQuantile, Halfspaces, KdTree
+from .vectors import ArgmaxQuantile, KdTree
 
 SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
     "quantile": Quantile,
@@ -19,7 +19,6 @@ SCALAR_STRATEGIES: dict[str, type[BinningRule]] = {
 VECTOR_STRATEGIES: dict[str, type[BinningRule]] = {
     "argmax": ArgmaxQuantile,
     "kd": KdTree,
-    "halfspace": Halfspaces,
     "exact": Exact,
 }
 

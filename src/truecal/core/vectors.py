@@ -1,16 +1,13 @@
-"""Rules that cut vector reports: `ArgmaxQuantile`, `ArgmaxEdges`, `KdTree`, and `Halfspaces`."""
+"""Rules that cut vector reports: `ArgmaxQuantile`, `ArgmaxEdges` and `KdTree`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from .arrays import (
-    device_backend,
-    is_tensor,
     median,
     namespace,
     on_cpu,
@@ -18,15 +15,12 @@ from .arrays import (
     to_device_of,
     top_class_and_value,
 )
-from .averages import TwoBin
-from .cells import KernelCells, Partition, Piece
-from .data import check_positive_int, check_seed, working_dtype
+from .cells import Partition
+from .data import working_dtype
 from .edges import interval_index, nested, read_edges
 from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
-from .sample import Bounds, Reports
+from .sample import Bounds
 from .types import Array
-
-MOST_DIRECTIONS = 10**4  # each costs a pass over the rows, and the average has long settled
 
 
 @final
@@ -160,52 +154,3 @@ def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
     column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
     left = column <= median(column)
     return rows[left], rows[~left]
-
-
-@final
-@dataclass(frozen=True)
-class Halfspaces(BinningRule):
-    """Random half-spaces: the two-bin average along seeded Gaussian directions w, of (w·p − min w)/(max w − min w).
-
-    Each direction gives a kernel with unit diagonal that depends on reports only, so their mean is exactly truthful
-    for any number of directions.
-    """
-
-    n_directions: int = 64
-    seed: int = 0
-    averages = True
-    of_vectors = True
-    of_scalars = False
-    shared_kernel = True
-
-    @property
-    def text(self) -> str:
-        cut = "the two sides of a cut along a direction"
-        return f"{cut}, averaged over all cuts and {self.n_directions} directions"
-
-    def refuse_misfit(self, seen: Reports) -> None:
-        if not seen.distributions:
-            raise ValueError(
-                "half-spaces need reports that are distributions over classes; use KdTree for other vectors"
-            )
-        super().refuse_misfit(seen)
-
-    def pieces(self, seen: Reports, ties: str, columns: slice | None = None) -> Iterator[Piece]:
-        self.refuse_misfit(seen)
-        columns = slice(0, seen.views) if columns is None else columns
-        for key in self.keys(seen.values):
-            order = np.argsort(key, kind="stable")
-            yield Piece(KernelCells(TwoBin(), order, key[order], (0.0, 1.0)), columns, 1 / self.n_directions)
-
-    def __post_init__(self) -> None:
-        check_positive_int(self.n_directions, "n_directions", MOST_DIRECTIONS)
-        check_seed(self.seed)
-
-    def keys(self, reports: Array) -> Iterator[Array]:
-        """One scalar in [0, 1] per row, direction by direction."""
-        rng = np.random.default_rng(self.seed)
-        for _ in range(self.n_directions):
-            direction = rng.standard_normal((reports.shape[1],))
-            low, high = direction.min(), direction.max()
-            along = device_backend().times(reports, direction) if is_tensor(reports) else reports @ direction
-            yield namespace(reports).clip((along - low) / (high - low), 0.0, 1.0)

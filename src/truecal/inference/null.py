@@ -300,12 +300,12 @@ def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
 
 @dataclass(frozen=True)
 class LabelKernels:
-    """Class labels and kernels: one sort of the rows by (label, key) per draw and key."""
+    """Class labels and kernels: one sort of the rows by (label, report) per draw."""
 
     sample: Sample
     forms: tuple[KernelCells, ...]
     ranks: Array
-    """(n, keys): the place of each row in the order of each key."""
+    """(n, k): the place of each row in the order of each class."""
     field: Array
     """(n, k): w_i Σ_{j≠i} G_ij w_j p_jc, with the weights of the pieces."""
     constant: float
@@ -333,21 +333,17 @@ class LabelKernels:
     def statistic(self, drawn: Array) -> Array:
         """(draws, 1) pair sums."""
         rows = np.arange(self.sample.rows)
-        keys = len(self.forms) if self.sample.joint else 1
         points = np.stack([form.unit_points for form in self.forms])
         out = np.empty((len(drawn), 1))
         for place, labels in enumerate(drawn):
-            total = self.constant - 2 * float(self.field[rows, labels].sum())
-            for key in range(keys):
-                total += self.weight * self._equal_labels(labels.astype(np.int64), key, points)
-            out[place] = total
+            equal = self.weight * self._equal_labels(labels.astype(np.int64), points)
+            out[place] = self.constant - 2 * float(self.field[rows, labels].sum()) + equal
         return out
 
-    def _equal_labels(self, labels: Array, key: int, points: Array) -> float:
-        """Σ_{i≠j, y_i = y_j} w_i w_j G_ij, for one key of all rows or for each class by its own key."""
+    def _equal_labels(self, labels: Array, points: Array) -> float:
+        """Σ_{i≠j, y_i = y_j} w_i w_j G_ij, for each class by its own reports."""
         n = len(labels)
-        own = np.full(n, key) if self.sample.joint else labels
-        rank = self.ranks[np.arange(n), own]
+        rank = self.ranks[np.arange(n), labels]
         rows = np.argsort(labels * n + rank)
-        at = points[own[rows], rank[rows]]
+        at = points[labels[rows], rank[rows]]
         return float(pairs_in_runs(self.forms[0].rule, labels[rows], at, self.sample.row_weights[rows]).sum())

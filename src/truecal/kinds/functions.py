@@ -170,8 +170,8 @@ def top_label_error() -> Property:
 def full_error() -> Property:
     """Full multiclass error: n⁻² Σ_B ||Σ_{i∈B} (p_i − e_{y_i})||² over cells of whole probability vectors.
 
-    strategy: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "halfspace"
-    (two-bin average along random directions), "exact", or a rule object.
+    strategy: "argmax" (n_bins confidence quantiles within each argmax class), "kd" (median splits), "exact",
+    or a rule object.
 
     >>> import truecal as tc
     >>> round(tc.full_error([0, 1, 1], [[.9, .1], [.6, .4], [.2, .8]], n_bins=1), 8)

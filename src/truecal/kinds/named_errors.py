@@ -9,7 +9,7 @@ from ..core.data import as_array, shown
 from ..core.parameters import described
 from ..core.properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
 from ..core.rules import DEFAULT_BINS, BinCounts, BinningRule, EqualWidth, Quantile
-from ..core.vectors import ArgmaxQuantile, Halfspaces
+from ..core.vectors import ArgmaxQuantile
 from ..sums.errors import NAMED, CalibrationError, Corrected, Decomposition, Norm
 from .multilabel import Labelwise
 from .numbers import Distribution
@@ -33,7 +33,6 @@ COMPOSED |= {
     "confidence_two_bin": _named(TwoBin(), Confidence(), "l2"),
     "full": _named(ArgmaxQuantile(), Full(), "l2"),
     "full_l1": _named(ArgmaxQuantile(DEFAULT_BINS), Full(), "l1"),
-    "full_halfspace": _named(Halfspaces(), Full(), "l2"),
     "top_label": _named(Quantile(), TopLabel(), "l2"),
     "top_label_l1": _named(EqualWidth(), TopLabel(), "l1"),
     "binary": _named(Quantile(), Binary(), "l2"),

@@ -31,7 +31,7 @@ MANY_SUBGROUPS = 20  # of so many subgroups, most must have a few rows each
 FEW_IN_SUBGROUP = 5
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
-HEAVY = {"full_halfspace": 0, "full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
+HEAVY = {"full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
 
 
 @described("An Evaluation.")

@@ -226,7 +226,7 @@ class CalibrationError:
         """n⁻¹ or n⁻² times the sum over bins, with the correction."""
         if self.norm == "l1":
             return float(sums.absolute / averaged / totals.weight)
-        squared = sums.squared / (averaged * self.binning.n_directions)
+        squared = sums.squared / averaged
         return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
 
     def _parts(
@@ -237,21 +237,18 @@ class CalibrationError:
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
         averaged = 1 if joint else views
-        share = averaged * self.binning.n_directions
         wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
-        u = (sums.squared - sums.own) / share / totals.weight_sq
-        total = totals.residual_sq / averaged if weighted else sums.own / share
+        u = (sums.squared - sums.own) / averaged / totals.weight_sq
+        total = totals.residual_sq / averaged if weighted else sums.own / averaged
         gap_sq = sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan
-        if self.binning.shared_kernel and sums.pair_weight > 0:
-            gap_sq = (sums.squared - sums.own) / (sums.pair_weight / views)
-        added = sums.added / share
+        added = sums.added / averaged
         cells = self.binning.mean_cells(bounds) if self.binning.averages else None
         if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
             size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
             added = u * min(1.0, cells / size, 1.0 / most)
         return ErrorTerms(
-            error=(sums.squared / share + wrong_sq) / totals.weight**2,
-            loss=(sums.own / share + wrong_sq) / totals.weight_sq,
+            error=(sums.squared / averaged + wrong_sq) / totals.weight**2,
+            loss=(sums.own / averaged + wrong_sq) / totals.weight_sq,
             U=u,
             gap_sq=gap_sq,
             score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),

@@ -118,8 +118,6 @@ def _formula(error: CalibrationError, residual: str) -> str:
     body = f"<munder><mo>∑</mo><mi>B</mi></munder>{size}"
     if error.binning.averages:
         body = f"<msubsup><mo>∫</mo><mn>0</mn><mn>1</mn></msubsup>{body}<mi>d</mi><mi>q</mi>"
-    if error.binning.shared_kernel:
-        body = f"<munder><mi>mean</mi><mi>w</mi></munder>{body}"
     if error.property.mean_text:
         body = f"{_fraction('<mi>k</mi>')}<munder><mo>∑</mo><mi>r</mi></munder>{scale}{body}"
     else:

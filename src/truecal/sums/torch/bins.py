@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.averages import AveragedRule, TwoBin
+from ...core.averages import AveragedRule
 from ...core.dispatch import Dispatch
 from ...core.sample import Sample
 from ...core.table import BinTable, PointBlock, PointSums
@@ -156,13 +156,6 @@ def _cut(partition: Any, cuts: Tensor, ties: str) -> Cut:
 
 def point_sums(sample: Sample, rule: Any, dispatch: Dispatch) -> Iterator[PointSums]:
     """The sums of a few views at a time, in the order of their points."""
-    if rule.shared_kernel:
-        keys: Any = rule.keys(sample.reports)
-        for key in keys:
-            points, order = key.sort()
-            for tile in tiles(sample, dispatch.device_numbers >> 2):
-                yield _in_order(TwoBin(), (0.0, 1.0), points[None], order[None], row_sums(sample, tile))
-        return
     for tile in tiles(sample, dispatch.device_numbers >> 2):
         points, order = views_of(sample, tile).contiguous().sort(dim=1)
         yield _in_order(rule, sample.bounds, points.double(), order, row_sums(sample, tile))
