@@ -229,7 +229,7 @@ def test_blocks_of_draws_do_not_change_the_test(monkeypatch):
 def test_pvalues_at_the_floor_are_bounds():
     assert p_of_draws(0.005, 199) == "p ≤ 0.005" and p_of_draws(0.032, 999) == "p = 0.032"
     found = calibration_test(*sampled(lambda u: u**3), n_resamples=199)
-    assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005 for all forms" in repr(found)
+    assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005, together" in repr(found)
     assert "mean; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
     band = tc.analysis.null_band(*sampled(lambda u: u**3), error="binary_l1", n_resamples=199)
     assert "(p ≤ 0.005)" in repr(band)

@@ -12,9 +12,10 @@ import pytest
 import truecal as tc
 from inference_cases import draw_labels, softmax, world
 from truecal import paired_difference
+from truecal.inference.standing import Standing
 from truecal.kinds import TopPredictions
 from truecal.results.compare import compare
-from truecal.results.verdict import CalibrationClaim, Standing, _favours, standings
+from truecal.results.verdict import CalibrationClaim, _favours, standings
 
 pytestmark = pytest.mark.slow
 

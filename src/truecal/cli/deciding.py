@@ -43,11 +43,11 @@ def run_calibration_test(
         bool, typer.Option("--allow-undecided", help="Exit code 0 also where the data cannot tell.")
     ] = False,
 ) -> None:
-    """Test whether one model is calibrated; exit code 3 when it is rejected, for use in pipelines.
+    """Test whether one model is calibrated, for use in pipelines: exit code 0 for yes, 3 for no, 4 for undecided.
 
-    With many rows every model is rejected. --max-gap 3 passes where the interval of the gap ends below 3 points, fails
-    with exit code 3 where it begins above, and has exit code 4, undecided, otherwise. A test that the rows do
-    not allow is undecided too. Examples:
+    The answer is that of `truecal evaluate`: undecided where the rows allow a gap of more than 10 points. With many
+    rows every model is rejected. --max-gap 3 answers yes where the interval of the gap ends below 3 points, no where
+    it begins above, and undecided otherwise. Examples:
 
     - `truecal test preds.npz --alpha 0.01 && deploy`
 
@@ -77,10 +77,10 @@ def run_calibration_test(
     with waiting("drawing labels from the predictions") as progress:
         about = (max_gap, 1 - alpha, groups, overlap)
         result = loaded.test(error, counts, n_resamples, seed, progress, *about)
-    show([], printing, render.calibration_test, result, alpha, loaded.notes, printing.verbose)
-    if result.pvalue <= alpha if max_gap is None else result.verdict == "no":
+    show([], printing, render.calibration_test, result, loaded.notes, printing.verbose)
+    if result.verdict == "no":
         raise typer.Exit(REJECTED)
-    if result.verdict == "undecided" and not allow_undecided:
+    if result.verdict != "yes" and not allow_undecided:
         raise typer.Exit(NO_VERDICT)
 
 

@@ -39,7 +39,10 @@ from .null import (
     simulate,
     snapped,
 )
+from .standing import Standing
 
+FEWEST = 3
+"""With fewer rows no gap has an interval."""
 NAMED = 0.1  # with a larger p-value no violation is named
 MOST_ROWS = 1 << 18
 """Of more rows than this, so many chosen at random are tested: the level stays exact, and the power is there."""
@@ -85,9 +88,10 @@ class FormDetail(Result):
 class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
-    `strongest` is the strongest violation in words; `details` holds every form that was tested. With `max_gap`, in
-    points, `gap`, `low` and `high` are the gap and its interval, and `verdict` is "yes" where `high` is at most
-    `max_gap`, "no" where `low` exceeds it, and "undecided" otherwise; `sentence` is the result in words.
+    `strongest` is the strongest violation in words; `details` holds every form that was tested. `gap`, `low` and `high`
+    are the gap in points and its interval, where there is one. `standing` answers "calibrated?" as `evaluate` does.
+    With `max_gap`, in points, `verdict` is "yes" where `high` is at most `max_gap`, "no" where `low` exceeds it, and
+    "undecided" otherwise; `sentence` is the result in words.
     """
 
     pvalue: float
@@ -142,18 +146,35 @@ class CalibrationTest(Result):
         return True if self.high <= self.max_gap else False if self.low > self.max_gap else None
 
     @property
-    def verdict(self) -> Literal["yes", "no", "undecided"]:
-        """Whether the model is calibrated: with `max_gap`, whether its gap is at most that; else what the test says."""
-        if self.max_gap is not None:
-            return "undecided" if self.passed is None else "yes" if self.passed else "no"
-        untold = not self.settled and self.floor > 1 - self.level  # draws stop early only where p is large
-        return "no" if self.pvalue <= 1 - self.level else "undecided" if untold else "yes"
+    def standing(self) -> Standing:
+        """Whether the model is calibrated, and why not: the p-value and the interval of the gap together."""
+        rejected = self.pvalue <= 1 - self.level
+        state: Literal["rejected", "not rejected", "too few draws", "too few rows"]
+        state = "rejected" if rejected else "not rejected"
+        if not self.n_resamples:
+            state = "too few rows"
+        elif not self.settled and self.floor > 1 - self.level:  # draws stop early only where p is large
+            state = "too few draws"
+        rows = f"{self.n_samples} rows"
+        found = Standing(state, self.pvalue, self.at_floor, self.reason, rows=rows)
+        if self.gap is None and self.n_samples >= FEWEST:  # an error without a gap: the p-value alone decides
+            return replace(found, allows=0.0, seen=True)
+        if self.note or self.low is None or self.high is None or self.high != self.high:
+            return found
+        return replace(found, allows=self.high, seen=self.low > 0)
+
+    @property
+    def verdict(self) -> Literal["yes", "no", "undecided", "untested"]:
+        """Whether the model is calibrated; with `max_gap`, whether its gap is at most that."""
+        if self.max_gap is None:
+            return self.standing.answer
+        return "undecided" if self.passed is None else "yes" if self.passed else "no"
 
     @property
     def sentence(self) -> str:
         """The result in words."""
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
-            return self._found
+            return f"undecided: {self.null}" if not self.n_resamples else self.standing.words
         limit = f"{self.max_gap:g} points"
         if self.note:
             return f"The gap cannot be compared with {limit}: its interval is {self.note}."
@@ -162,22 +183,21 @@ class CalibrationTest(Result):
             return f"{gap} may be below or above {limit}: take more rows."
         return f"{gap} {'is at most' if self.passed else 'exceeds'} {limit}."
 
-    @property
-    def _found(self) -> str:
-        """The p-value, with the strongest violation where there may be one."""
-        if not self.n_resamples:
-            return f"undecided: {self.null}"
-        named = f"; strongest violation: {self.strongest}" if self.pvalue <= NAMED else ""
-        return f"{self.pvalue_text}{' for all forms together' if len(self.details) > 1 else ''}{named}"
-
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"
-        lines = [f"Calibration test, {self.name}, {self.n_samples} samples{some}, {self.n_resamples} resamples"]
+        lines = [f"calibration test of {self.n_samples} samples{some}"]
         lines += [] if self.max_gap is None else [f"  {self.sentence}"]
-        lines.append(f"  {self._found}")
+        if self.gap is not None and self.low is not None and self.high is not None:
+            size = f"[{points_text(self.low)}, {points_text(self.high)}]" if not self.note else "(interval unreliable)"
+            lines.append(f"  gap           {points_text(self.gap)} points {size}")
         if not self.n_resamples:
-            return "\n".join(lines)
-        lines += [f"  {detail.text}; {p_of_draws(detail.pvalue, self.n_resamples)}" for detail in self.details]
+            return "\n".join([*lines, f"  calibrated?   undecided: {self.null}"])
+        lines.append(f"  calibrated?   {self.standing.words}")
+        if self.pvalue <= NAMED and self.strongest:
+            lines.append(f"  strongest violation: {self.strongest}")
+        joint = ", together" if len(self.details) > 1 else ""
+        lines.append(f"  {self.name}, {self.n_resamples} draws: {self.pvalue_text}{joint}")
+        lines += [f"    {detail.text}; {p_of_draws(detail.pvalue, self.n_resamples)}" for detail in self.details]
         lines.append(f"  null hypothesis: {self.null}")
         return "\n".join(lines)
 
@@ -258,20 +278,23 @@ def calibration_test(
         from .sign_flips import cluster_test
 
         found = cluster_test(sample, clusters, draws, seed, level, None if labels is None else list(map(str, labels)))
-        if error is None and tolerated is not None:
-            metric = read_error(usual, None, y_proba, of_gap=True)
-            sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     elif error is None and n_bins is None and sampler is None:
         if n_resamples is None:
             draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
         classes = None if labels is None else [str(name) for name in labels]
         found = omnibus_test(sample, draws, seed, progress, level, classes)
-        if tolerated is not None:
-            metric = read_error(usual, None, y_proba, of_gap=True)
-            sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     else:
         found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler, level)
-    return found if tolerated is None else tolerating(found, tolerated, metric, sample, level, clusters)
+    if error is None and n_bins is None and sampler is None:
+        of_gap = read_error(usual, None, y_proba, of_gap=True)
+        if of_gap.property is not metric.property:
+            assert sample.labels is not None and sample.distributions is not None
+            sample = of_gap.property.sample(sample.labels, sample.distributions, sample.weights)
+        metric = of_gap
+    shown_gap = metric.has_gap and not metric.binning.several
+    if sample.rows < FEWEST or (tolerated is None and not shown_gap):
+        return replace(found, max_gap=tolerated)
+    return with_gap(found, metric, sample, level, clusters, tolerated)
 
 
 def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
@@ -289,19 +312,19 @@ def check_max_gap(max_gap: Any) -> float | None:
     return float(max_gap)
 
 
-def tolerating(
+def with_gap(
     test: CalibrationTest,
-    max_gap: float,
     metric: CalibrationError,
     sample: Sample,
     level: float = 0.95,
     clusters: Groups | None = None,
+    max_gap: float | None = None,
 ) -> CalibrationTest:
     """The test with the gap of a sample, which may be so many points."""
     if metric.binning.several:
         raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
     (gap,) = gaps_of(metric, sample, level, clusters)
-    if test.floor <= 1 - level:
+    if test.n_resamples and test.floor <= 1 - level:
         gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
 

@@ -213,16 +213,13 @@ def _notes(console: Console, notes: Sequence[str], verbose: bool) -> None:
         console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
 
 
-def calibration_test(result: CalibrationTest, alpha: float, notes: Sequence[str] = (), verbose: bool = False) -> None:
-    """What the test decides at this level, then the test itself."""
+def calibration_test(result: CalibrationTest, notes: Sequence[str] = (), verbose: bool = False) -> None:
+    """The answer, or whether the gap is tolerated, then the test itself."""
     console = _console()
+    verdict = f"Calibrated? {result.sentence}"
     if result.max_gap is not None:
-        word = {"yes": "Passed", "no": "Failed", "undecided": "Undecided"}[result.verdict]
+        word = {"yes": "Passed", "no": "Failed"}.get(result.verdict, "Undecided")
         verdict = f"{word} at --max-gap {result.max_gap:g}: {result.sentence}"
-    else:
-        word = "rejected" if result.pvalue <= alpha else "not rejected"
-        verdict = f"Calibration is {word} at alpha = {alpha:g} ({result.pvalue_text})."
-        verdict = verdict if result.n_resamples else "Calibration was not tested."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
     _say(console, "", repr(result))
     _notes(console, notes if verbose else (), verbose)

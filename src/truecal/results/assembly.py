@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..evidence.evidence import Evidence
+from ..inference.calibration import FEWEST
 from ..inference.gaps import agreeing
 from ..kinds import COMPOSED
 from .evaluation import Evaluation
 from .verdict import standings
 
 Name = TypeVar("Name")
-FEWEST = 3
-"""With fewer rows no gap has an interval."""
 
 
 def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evaluation] | None = None) -> Evaluation:
@@ -71,7 +70,11 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
         gap = found.gap if found.gap is not None and not found.gap.note and found.gap.high == found.gap.high else None
         about: dict[str, Any] = {} if gap is None else {"allows": gap.high, "seen": gap.low > 0}
         rows = found.about.row_word.replace("samples", "rows")
-        out[name] = replace(found, standing=replace(standing, rows=f"{found.n_samples} {rows}", **about))
+        test = found.test
+        if test is not None and found.gap is not None:
+            points = {"gap": found.gap.points, "low": found.gap.low, "high": found.gap.high, "note": found.gap.note}
+            test = replace(test, **points)
+        out[name] = replace(found, test=test, standing=replace(standing, rows=f"{found.n_samples} {rows}", **about))
     return out
 
 

@@ -17,8 +17,8 @@ from ..inference.gaps import gap_interval
 from ..kinds.ordered import ON_SCALE
 
 if TYPE_CHECKING:
+    from ..inference.standing import Standing
     from .evaluation import Evaluation
-    from .verdict import Standing
 
 Place = Literal["line", "table", "wide", "data", "log", "paper"]
 """Where a column is shown: in the short text of one model, in tables with one line per model, in tables with enough

@@ -17,6 +17,7 @@ from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
 from ..inference.segments import Segments
+from ..inference.standing import Standing
 from ..inference.thresholds import Discrimination
 from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.kind import Scale
@@ -24,7 +25,7 @@ from .columns import Row, lines, record
 from .diagram import reliability_svg
 from .first_screen import first_screen, subgroup_table
 from .measurement import Measurement
-from .verdict import Standing, Verdict, give_verdict
+from .verdict import Verdict, give_verdict
 
 
 @dataclass(frozen=True, repr=False, eq=False)

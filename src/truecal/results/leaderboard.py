@@ -15,8 +15,9 @@ from ..core.parameters import described
 from ..core.result import Result, plain, table_html
 from ..core.words import SHOWN, some_of
 from ..inference.checks import check_level
+from ..inference.standing import Standing
 from .comparison import Comparison
-from .verdict import Standing, standings
+from .verdict import standings
 
 
 @final

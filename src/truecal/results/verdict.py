@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from ..baselines import ERRORS
 from ..core.rules import bins_text
 from ..core.types import Groups
-from ..core.words import LOSS_TITLES, SHOWN, p_text, points_text, some_of
+from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
 from ..evidence.evidence import Evidence
 from ..inference.direction import NO_DIRECTION
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
+from ..inference.standing import Standing
 from ..kinds.named_errors import COMPOSED
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation
 
 Name = TypeVar("Name")
-TOLERABLE = 10.0
-"""A model that is not rejected is called calibrated only where its gap is at most so many points."""
 
 
 @dataclass(frozen=True)
@@ -36,61 +35,6 @@ class CalibrationClaim:
     difference: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The calibration test of one model, corrected for the number of models.
-
-    `pvalue` is corrected over the models by Holm's step-down method, so that the chance of rejecting any calibrated one
-    of them stays at 1 − level; `at_floor`: no draw was as extreme, and the p-value is a bound. "too few draws" means
-    that even the smallest p-value that the draws allow would not reject.
-    """
-
-    state: Literal["rejected", "not rejected", "untested", "too few draws", "too few rows"]
-    pvalue: float | None = None
-    at_floor: bool = False
-    reason: str = ""
-    """Where the test rejects, the strongest violation with its own number of points."""
-    allows: float | None = None
-    """The upper end of the interval of the gap in points, where it can be trusted."""
-    seen: bool = False
-    """Whether the interval of the gap excludes 0, so that the gap is the reason."""
-    rows: str = "these rows"
-    """How many rows there are, such as "20 rows"."""
-
-    @property
-    def answer(self) -> Literal["yes", "no", "undecided", "untested"]:
-        """The answer to "calibrated?": undecided where the data allow a gap of more than `TOLERABLE` points."""
-        if self.state == "not rejected" and self.allows is not None and self.allows <= TOLERABLE:
-            return "yes"
-        if self.state in ("untested", "too few draws"):
-            return "untested"
-        return "no" if self.state == "rejected" else "undecided"
-
-    @property
-    def p(self) -> str:
-        """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
-        if self.pvalue is None or self.answer == "untested":
-            return ""
-        return p_text(self.pvalue, self.at_floor).removeprefix("p ")
-
-    @property
-    def why(self) -> str:
-        """The reason of a "no" that the gap does not show, or what keeps the question open."""
-        if self.answer == "no":
-            return "" if self.seen else self.reason
-        if self.answer != "undecided":
-            return self.state if self.state == "too few draws" else ""
-        if self.allows is None:
-            return "too few rows"
-        return f"{self.rows} allow a gap of up to {points_text(self.allows)} points"
-
-    @property
-    def words(self) -> str:
-        """ "no (p ≤ 0.005)", "yes (p = 0.4)" or "undecided: 20 rows allow a gap of up to 26 points"."""
-        p = f" (p {self.p})" if self.p and self.answer != "undecided" else ""
-        return f"{self.answer}{p}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True)
