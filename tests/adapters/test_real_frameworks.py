@@ -182,7 +182,7 @@ def test_a_metric_of_inspect(tmp_path, rng):
         for sample in log.samples
     ]
     assert calibration(cluster="passage")(scores) == pytest.approx(clustered, abs=1e-9)
-    assert "pvalue" not in clustered and clustered["gap"] != wanted["gap"]
+    assert clustered["gap"] != wanted["gap"] and clustered["pvalue"] != wanted["pvalue"]  # whole clusters flip signs
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_runs_of_mlflow(results, tmp_path):
     assert logged["truecal/score"] == pytest.approx(one.score)
     assert logged["truecal/odd_ ones/gap"] == pytest.approx(one.subgroups["odd: ones"].gap.points)
     assert logged["models/sharp_2/gap"] == pytest.approx(two.evaluations["sharp/2"].gap.points)
-    assert client.get_metric_history(run.info.run_id, "models/honest/rank")[0].step == 3
+    assert client.get_metric_history(run.info.run_id, "models/honest/score")[0].step == 3
     read = mlflow.artifacts.load_text
     uri = run.info.artifact_uri
     assert read(f"{uri}/truecal/report.html").startswith("<!doctype html>")
@@ -237,7 +237,7 @@ def test_runs_of_wandb(results, tmp_path, monkeypatch):
     assert pages_in(tmp_path)
     with pytest.raises(TypeError, match="run must be mlflow, wandb"):
         one.log_to(wandb.Settings())
-    with pytest.raises(ValueError, match="expected a run of wandb under way"):
+    with pytest.raises(ValueError, match="no active wandb run"):
         one.log_to(wandb)
     run = wandb.init(project="truecal", mode="offline", dir=str(tmp_path))
     one.log_to(wandb)
@@ -318,7 +318,7 @@ def test_epochs_of_inspect_are_clusters(tmp_path, rng):
     found = {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
     pairs = [(text.startswith("yes"), float(text.split()[1])) for one in says for text, _ in one]
     wanted = numbers_of_pairs(pairs, [i // 2 for i in range(40)])
-    assert found["gap"] == pytest.approx(wanted["gap"]) and "pvalue" not in found
+    assert found["gap"] == pytest.approx(wanted["gap"]) and found["pvalue"] == pytest.approx(wanted["pvalue"])
 
 
 def test_a_leaderboard_of_harness_runs(questions, tmp_path):
