@@ -63,7 +63,6 @@ def test_label_sets_are_binary_numbers():
 def test_what_people_report_is_gamed(metric, outcomes):
     report = tc.audit(metric, outcomes=outcomes, budget=3000)
     assert report.verdict == "gamed", report.summary
-    assert next(check for check in report.checks if check.name == "leaves_input_alone").passed
     world, lie, given, chances = report.reproduce()
     truth, lying = (sum(c * metric(y, p) for y, c in zip(given, chances, strict=True)) for p in (world, lie))
     assert truth - lying == pytest.approx(report.proof.gain, abs=1e-9)

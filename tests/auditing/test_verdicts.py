@@ -268,7 +268,6 @@ def test_chance_in_a_metric_is_no_gain():
     rng = np.random.default_rng(1)
     report = tc.audit(lambda y, p: tc.brier(y, p) + 0.01 * rng.random(), budget=SOME)
     assert report.verdict == "no verdict" and report.summary.startswith("no verdict: not deterministic, values from")
-    assert next(check.name for check in report.checks if not check.passed) == "deterministic"
     assert report.calls < 200 and not report.passed  # nothing is searched
 
 
@@ -310,7 +309,7 @@ def test_an_audit_is_repeatable_and_keeps_to_its_calls():
     first, second = (tc.audit(counted, budget=300, seed=3) for _ in range(2))
     assert_close(first, second, 1)
     assert first.calls + second.calls == len(calls)
-    assert first.calls <= 300 + 150  # the checks come first, whatever the budget
+    assert first.calls <= 300 + 150  # the form and the noise come first, whatever the budget
 
 
 @pytest.mark.heavy
@@ -341,10 +340,10 @@ def test_seconds_cover_everything(slow_from, monkeypatch):
     report = tc.audit(slow, seconds=3)
     assert len(calls) - slow_from <= 2 and now[0] <= 5
     if not slow_from:
-        assert report.verdict == "no verdict" and "time limit" in report.summary and "finite" in report.unchecked
+        assert report.verdict == "no verdict" and "time limit" in report.summary
         assert not report.passed
     else:
-        assert report.verdict == "gamed" and not report.unchecked
+        assert report.verdict == "gamed"
     assert any("the time limit ended the search early" in note for note in report.notes)
 
 

@@ -26,6 +26,10 @@ InputKind = Literal["probabilities", "logits"]
 OutcomeKind = Literal["classes", "ordered", "labels", "numbers"]
 """What the classes of a world are: classes, classes in their order, sets of labels, or numbers by thresholds 0, 1, …"""
 Labels = NDArray[np.int64]
+ROWS = 60
+"""Rows of the sample on which a metric's noise is measured."""
+ALIKE = 1e-6
+"""Values closer than this, relative to their size, differ by rounding: it counts as the metric's noise."""
 _TIMED = 200  # calls whose median time sets the pace
 
 PROBES = (7, 61)
@@ -162,8 +166,10 @@ class Meter:
             self._first.append(seconds)
 
     def begin(self) -> None:
-        """The search begins: its budget does not count the checks, and ends in time at the pace they had. A quarter of
-        the time is kept for what a conviction is worth at 300 rows."""
+        """The search begins: its budget does not count the calls before it, and ends in time at their pace.
+
+        A quarter of the time is kept for what a conviction is worth at 300 rows.
+        """
         pace = statistics.median(self._first)
         allowed = max(0.0, self.deadline - time.monotonic()) / max(pace, 1e-9)
         self.shortened = allowed < self.limit
@@ -217,6 +223,27 @@ def said(problem: Exception) -> str:
     except Exception:  # a stranger's exception may not even have words
         text = "(no message)"
     return f"{type(problem).__name__}: {' '.join(text.split())[:200]}"
+
+
+def measure_noise(metric: Metric, k: int, seed: int) -> str:
+    """Why a metric of k classes is not deterministic, or nothing; it remembers how far apart equal values were.
+
+    Equal calls show its own noise, rows in another order what rounding makes of their sum.
+    """
+    rng = np.random.default_rng([seed, k])
+    y, rows = np.arange(ROWS) % k, drawn(rng, ROWS, k, 2.0, parts=1 << 16)
+    orders = [np.arange(ROWS), np.arange(ROWS)[::-1], *(rng.permutation(ROWS) for _ in range(3))]
+    for given in (rows, np.repeat(rows[:3], ROWS // 3, axis=0)):
+        again = np.array([float(metric(y, given)) for _ in range(4)])
+        apart, size = float(np.ptp(again)), float(np.abs(again).max())
+        if math.isfinite(apart):  # however large: no gain below it can be told from chance
+            metric.noise = max(metric.noise, apart)
+        if apart > ALIKE * size or not (math.isfinite(apart) or np.array_equal(again, again[[0] * 4], equal_nan=True)):
+            return f"not deterministic, values from {again.min():.6g} to {again.max():.6g}"
+        shuffled = float(np.ptp([float(metric(y[order], given[order])) for order in orders]))
+        if shuffled <= ALIKE * size:
+            metric.noise = max(metric.noise, shuffled)
+    return ""
 
 
 def probe(n: int, k: int) -> tuple[Labels, Matrix]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 from numpy.typing import NDArray
 
 import truecal
-from truecal.core.result import Result
+from truecal.core.result import Result, html_text, table_html
 
-from ..core.result import html_text, table_html
-from .contracts import Check
 from .expectations import Proof, Reproduction
 from .explanations import Rewarded
 from .lasting import ROWS, Lasting
@@ -45,9 +43,6 @@ class AuditReport(Result):
     proof: Proof | None
     findings: tuple[Rewarded, ...]
     certificates: tuple[Certificate, ...]
-    checks: tuple[Check, ...]
-    unchecked: tuple[str, ...]
-    """Checks for which the time was too short."""
     searched: tuple[Searched, ...]
     forms: dict[int, CallForm]
     """How the metric was called, by number of classes."""
@@ -59,13 +54,8 @@ class AuditReport(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether every check ran with the expected result, including the search for a gain."""
-        return not self.surprises and not self.unchecked
-
-    @property
-    def surprises(self) -> tuple[Check, ...]:
-        """Checks that failed without a reason given, or passed where a failure was expected."""
-        return tuple(check for check in self.checks if check.surprising)
+        """Whether there is a verdict and no lie gains."""
+        return self.verdict in ("certified", "no gain found")
 
     @property
     def summary(self) -> str:
@@ -147,11 +137,9 @@ class AuditReport(Result):
 
     def to_html(self) -> str:
         """A self-contained page, which loads nothing."""
-
         return page(self)
 
     def _repr_html_(self) -> str:
-
         return body(self)
 
     def __repr__(self) -> str:
@@ -161,21 +149,9 @@ class AuditReport(Result):
         if self.proof is not None:
             lines += [f"  {line}" for line in proof_lines(self.proof)]
         lines += [f"  {finding.text} (up to {finding.gain:.3g})" for finding in self.findings]
-        failed = [check for check in self.checks if not check.passed and check.name != "no_gain"]
-        lines += [f"  {check.name}: {check.detail}{reason(check)}" for check in failed]
-        lines += [f"  {check.name}: passed, though a failure was expected{reason(check)}" for check in self.unexpected]
         lines += [f"  note: {note}" for note in self.notes]
         lines.append(f"  {self.calls:,} calls, seed {self.seed}; {called(self)}")
         return "\n".join(lines)
-
-    @property
-    def unexpected(self) -> tuple[Check, ...]:
-        """Checks that passed though a failure was expected: a reason to take back."""
-        return tuple(check for check in self.checks if check.passed and check.expected is not None)
-
-
-def reason(check: Check) -> str:
-    return f" (expected: {check.expected})" if check.expected else ""
 
 
 def called(report: AuditReport) -> str:
@@ -325,23 +301,6 @@ def _call(form: CallForm, options: dict[str, Any]) -> str:
     return f"metric({', '.join([*pair, *(f'{name}={value!r}' for name, value in options.items())])})"
 
 
-__all__ = [
-    "AuditReport",
-    "Verdict",
-    "called",
-    "lasting_line",
-    "lasting_snippet",
-    "lasting_text",
-    "proof_lines",
-    "reason",
-    "snippet",
-]
-
-
-if TYPE_CHECKING:
-    pass  # MERGE AuditReport
-    from .search import Searched
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
@@ -378,7 +337,7 @@ def page(report: AuditReport) -> str:
 
 
 def body(report: AuditReport) -> str:
-    """Verdict, proof, findings, checks, and what was searched."""
+    """Verdict, proof, findings, and what was searched."""
     kind = report.verdict.split()[0]
     title = f'<h1 style="overflow-wrap: anywhere">Audit of {html_text(report.metric)}</h1>'
     parts = [title, f'<p class="verdict {kind}">{html_text(report.summary)}</p>']
@@ -394,8 +353,6 @@ def body(report: AuditReport) -> str:
     if report.findings:
         rows = [(finding.text, f"{finding.gain:.4g}") for finding in report.findings]
         parts += ["<h2>What pays</h2>", table_html(rows, ("finding", "largest gain"))]
-    checks = [(c.name, "passed" if c.passed else "FAILED", c.detail + reason(c)) for c in report.checks]
-    parts += ["<h2>Checks</h2>", table_html(checks, ("check", "result", "seen"))]
     searched = [
         (where, str(rows), str(classes), f"{worlds:,}", f"{predictions:,}", f"{resolution:.1g}")
         for (where, rows, classes), (worlds, predictions, resolution) in _together(report.searched).items()

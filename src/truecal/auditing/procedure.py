@@ -15,7 +15,6 @@ from truecal.core.data import check_positive_int, check_seed, shown
 from truecal.core.parameters import described
 from truecal.results.evaluate import check_progress
 
-from .contracts import CHECKS, NO_GAIN, Check, applicable, check_contracts
 from .expectations import Proof, prove, simplest
 from .explanations import drawn_finding, findings
 from .lasting import ROWS, Lasting, at_300_rows, simulate
@@ -30,6 +29,7 @@ from .metric import (
     OutcomeKind,
     OutOfTimeError,
     find_form,
+    measure_noise,
     name_of,
 )
 from .outcome import AuditReport, Verdict
@@ -47,7 +47,6 @@ DEFAULT_CLASSES: dict[OutcomeKind, tuple[int, ...]] = {
 }
 EXPLAINED = 1500
 """Calls after a conviction that look for other ways of lying, so that findings can name them."""
-_NOTHING = "no lie that was tried gains"
 _SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
 
 
@@ -64,7 +63,6 @@ def audit(
     array: ArrayKind = "auto",
     input: InputKind = "probabilities",
     exact: bool = False,
-    expected: Mapping[str, str] | None = None,
     budget: Budget = "default",
     seconds: float | None = 100.0,
     seed: int = 0,
@@ -83,9 +81,9 @@ def audit(
     expects one back, and decides without rounding. `outcomes` is what the classes of a world are to the metric: with
     "labels" it gets 0/1 tables and the probability of each label (4 classes are the sets of 2 labels), with "numbers"
     the numbers 0, 1, ... and their chances of at most each threshold 0, 1, ..., with "ordered" classes. `budget` counts
-    calls of the metric beside the checks; after `seconds` it is not called any more, whatever is left to do, so that
-    only budgets that end in time give the same search on every machine (None: no limit). `expected` names checks that
-    may fail, with the reason. A metric that is not deterministic gets no verdict.
+    calls of the metric; after `seconds` it is not called any more, whatever is left to do, so that only budgets that
+    end in time give the same search on every machine (None: no limit). A metric that is not deterministic gets no
+    verdict.
 
     >>> import truecal as tc
     >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=1000)
@@ -99,7 +97,6 @@ def audit(
     check_progress(progress)
     wanted = replace(_form(convention, array, binary, input, higher_is_better, exact), outcomes=_outcomes(outcomes))
     classes = DEFAULT_CLASSES[outcomes] if classes is None else classes
-    reasons = _expected(expected)
     meter = Meter(_calls(budget), _seconds(seconds), progress)
     call = partial(metric, **_options(metric_options)) if metric_options else metric
     with _quiet():
@@ -107,7 +104,7 @@ def audit(
         if outcomes == "labels" and any(k & (k - 1) for k in numbers):
             raise ValueError(f"classes must be 2, 4, 8 ... for outcomes='labels', all sets of labels, got {numbers}")
         auditor = _Auditor(call, _metrics(call, numbers, wanted, meter), meter, check_seed(seed))
-        return auditor.run(name_of(metric), dict(metric_options or {}), reasons)
+        return auditor.run(name_of(metric), dict(metric_options or {}))
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -171,20 +168,6 @@ def _options(given: Any) -> dict[str, Any]:
     return dict(given)
 
 
-def _expected(given: Any) -> dict[str, str]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise TypeError(f"expected must map names of checks to reasons, got {shown(given)}")
-    known = (*CHECKS, NO_GAIN)
-    for name, reason in given.items():
-        if name not in known:
-            raise ValueError(f"expected names the check {shown(name)}; there are {', '.join(known)}")
-        if not isinstance(reason, str) or not reason:
-            raise ValueError(f"expected must give a reason in words for {shown(name)}, got {shown(reason)}")
-    return dict(given)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """A metric that is asked about strange inputs warns of them; that is no news to whoever called the audit."""
@@ -221,14 +204,13 @@ class _Auditor:
     def metrics(self) -> dict[int, Metric]:
         return {k: metric for k, metric in self.answers.items() if isinstance(metric, Metric)}
 
-    def run(self, name: str, options: dict[str, Any], expected: Mapping[str, str]) -> AuditReport:
-        checks = check_contracts(self.metrics, expected, self.seed)
-        unchecked = tuple(each for each in applicable(self.metrics) if each not in {check.name for check in checks})
-        self.meter.begin()
+    def run(self, name: str, options: dict[str, Any]) -> AuditReport:
         found = Found()
-        reason = next(
-            (f"not deterministic, {c.detail}" for c in checks if c.name == "deterministic" and not c.passed), ""
-        )
+        reason = ""
+        with suppress(OutOfTimeError):
+            for k, metric in self.metrics.items():
+                reason = reason or measure_noise(metric, k, self.seed)
+        self.meter.begin()
         proof = None if reason else self._search(found)
         self.meter.allow_all()
         lasting = None if proof is None else self._lasting(proof)
@@ -237,8 +219,6 @@ class _Auditor:
         verdict: Verdict = "gamed" if proof else "no verdict" if reason else "no gain found"
         if verdict == "no gain found" and self._certified(found):
             verdict = "certified"
-        detail = f"a lie gains {proof.gain:.3g}" if proof else f"no verdict: {reason}" if reason else _NOTHING
-        checks.append(Check(NO_GAIN, proof is None and not reason, detail, expected.get(NO_GAIN)))
         return AuditReport(
             metric=name,
             options=options,
@@ -248,12 +228,10 @@ class _Auditor:
             proof=proof,
             findings=() if proof is None else findings(found) if proof.exact else (drawn_finding(proof),),
             certificates=tuple(found.certificates),
-            checks=tuple(checks),
-            unchecked=unchecked,
             searched=tuple(found.searched),
             forms={k: metric.form for k, metric in self.metrics.items()},
             unseen=tuple(self._unseen(found)) if not reason else (),
-            notes=tuple(self._notes(found, proof, lasting, unchecked)),
+            notes=tuple(self._notes(found, proof, lasting)),
             calls=self.meter.calls,
             seed=self.seed,
         )
@@ -279,9 +257,7 @@ class _Auditor:
     def _certified(self, found: Found) -> bool:
         return {certificate.classes for certificate in found.certificates} == set(self.metrics)
 
-    def _notes(
-        self, found: Found, proof: Proof | None, lasting: Lasting | None, unchecked: tuple[str, ...]
-    ) -> Iterator[str]:
+    def _notes(self, found: Found, proof: Proof | None, lasting: Lasting | None) -> Iterator[str]:
         for k, answer in self.answers.items():
             if isinstance(answer, str):
                 yield f"{k} classes were not tested: {answer}"
@@ -293,8 +269,6 @@ class _Auditor:
             yield "the proof has no uncertain row: the gain may come from clipping or a bug"
         if proof is not None and lasting is None:
             yield f"no lie was tried at {ROWS} rows: the metric has no value there, or a limit was reached"
-        if unchecked:
-            yield f"the time limit was reached before the checks {', '.join(unchecked)}"
         if self.meter.shortened or self.meter.late:
             yield "the time limit ended the search early: another run may search more"
 

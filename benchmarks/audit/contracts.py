@@ -1,4 +1,4 @@
-"""What any metric of predictions should do, whatever it measures: each check with its result."""
+"""Checks of a metric beside the audit: determinism, order of rows, bad input. The page shows those that fail."""
 
 from __future__ import annotations
 
@@ -10,28 +10,18 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from .metric import Labels, Metric, OutOfTimeError, said
-from .worlds import Matrix, drawn
-
-ROWS = 60
-ALIKE = 1e-6
-"""Values closer than this, relative to their size, differ by rounding: it counts as the metric's noise."""
+from truecal.auditing.metric import ALIKE, ROWS, CallForm, Labels, Meter, Metric, said
+from truecal.auditing.worlds import Matrix, drawn
 
 
 @final
 @dataclass(frozen=True)
 class Check:
-    """One check: whether it passed, what was seen, and the reason why a failure was expected, if it was."""
+    """One check: whether it passed, and what was seen."""
 
     name: str
     passed: bool
     detail: str
-    expected: str | None = None
-
-    @property
-    def surprising(self) -> bool:
-        """A failure nobody expected, or a pass where a failure was expected."""
-        return self.passed == (self.expected is not None)
 
 
 @final
@@ -57,30 +47,23 @@ class _Sample:
         return self.given.ndim == 1
 
 
-def check_contracts(metrics: Mapping[int, Metric], expected: Mapping[str, str], seed: int) -> list[Check]:
+def check_contracts(call: Callable[..., Any], forms: Mapping[int, CallForm], seed: int) -> list[Check]:
     """Every check, on samples of every number of classes; a check passes when it passes on all.
 
-    Checks for which the time is too short are left out.
+    An order of classes cannot be renamed, and probabilities of labels have no sum: those checks are left out.
     """
-    samples = [_sample(metric, k, seed) for k, metric in metrics.items()]
-    made = []
-    for name in applicable(metrics):
-        check = CHECKS[name]
-        try:
-            answers = [check(sample) for sample in samples]
-        except OutOfTimeError:
-            break
-        detail = next((text for passed, text in answers if not passed), answers[0][1])
-        made.append(Check(name, all(passed for passed, _ in answers), detail, expected.get(name)))
-    return made
-
-
-def applicable(metrics: Mapping[int, Metric]) -> tuple[str, ...]:
-    """The checks that make sense: an order of classes cannot be renamed, and probabilities of labels have no sum."""
-    outcomes = {metric.form.outcomes for metric in metrics.values()}
+    outcomes = {form.outcomes for form in forms.values()}
     left = {"class_names"} if outcomes != {"classes"} else set()
     left |= {"refuses_bad_rows"} if outcomes & {"labels", "numbers"} else set()
-    return tuple(name for name in CHECKS if name not in left)
+    meter = Meter(1, None)
+    samples = [_sample(Metric(call, form, meter), k, seed) for k, form in forms.items()]
+    made = []
+    for name, check in CHECKS.items():
+        if name not in left:
+            answers = [check(sample) for sample in samples]
+            detail = next((text for passed, text in answers if not passed), answers[0][1])
+            made.append(Check(name, all(passed for passed, _ in answers), detail))
+    return made
 
 
 def _sample(metric: Metric, k: int, seed: int) -> _Sample:
@@ -89,13 +72,12 @@ def _sample(metric: Metric, k: int, seed: int) -> _Sample:
     return _Sample(metric, np.arange(ROWS) % k, rows, np.repeat(rows[:3], ROWS // 3, axis=0), rng)
 
 
-def _same(sample: _Sample, values: list[float]) -> tuple[bool, str]:
-    """Whether values that should be one are; what rounding explains is remembered as noise."""
+def _same(values: list[float]) -> tuple[bool, str]:
+    """Whether values that should be one are, but for rounding."""
     spread, size = max(values) - min(values), max(map(abs, values))
     if not math.isfinite(spread):
         return all(np.array_equal([v], values[:1], equal_nan=True) for v in values), f"values {values[0]:.6g}, …"
     if spread <= ALIKE * size:
-        sample.metric.noise = max(sample.metric.noise, spread)
         return True, "the same value" if spread == 0 else f"the same value up to {spread:.1e}"
     return False, f"values from {min(values):.6g} to {max(values):.6g}"
 
@@ -108,12 +90,8 @@ def _finite(s: _Sample) -> tuple[bool, str]:
 
 def _deterministic(s: _Sample) -> tuple[bool, str]:
     found = [s.value() for _ in range(4)] + [s.value(rows=s.tied) for _ in range(4)]
-    passed, detail = _same(s, found[:4])
-    again, also = _same(s, found[4:])
-    for part in (found[:4], found[4:]):
-        spread = max(part) - min(part)
-        if math.isfinite(spread):  # however large: no gain below it can be told from chance
-            s.metric.noise = max(s.metric.noise, spread)
+    passed, detail = _same(found[:4])
+    again, also = _same(found[4:])
     return passed and again, detail if not passed else also
 
 
@@ -137,7 +115,7 @@ def _leaves_input(s: _Sample) -> tuple[bool, str]:
 def _row_order(s: _Sample, rows: Matrix | None = None) -> tuple[bool, str]:
     rows = s.rows if rows is None else rows
     shuffles = [np.arange(ROWS), np.arange(ROWS)[::-1], *(s.rng.permutation(ROWS) for _ in range(3))]
-    return _same(s, [s.value(s.y[order], rows[order]) for order in shuffles])
+    return _same([s.value(s.y[order], rows[order]) for order in shuffles])
 
 
 def _row_order_ties(s: _Sample) -> tuple[bool, str]:
@@ -152,7 +130,7 @@ def _class_names(s: _Sample) -> tuple[bool, str]:
     best = np.sort(s.rows, axis=1)
     keep = best[:, -1] > best[:, -2]
     orders = [np.arange(k), np.arange(k)[::-1], np.roll(np.arange(k), 1)]
-    return _same(s, [s.value(np.argsort(o)[s.y[keep]], s.rows[keep][:, o]) for o in orders])
+    return _same([s.value(np.argsort(o)[s.y[keep]], s.rows[keep][:, o]) for o in orders])
 
 
 def _refuses(s: _Sample, y: Labels, given: NDArray[Any]) -> tuple[bool, str]:
@@ -199,7 +177,4 @@ CHECKS: dict[str, Callable[[_Sample], tuple[bool, str]]] = {
     "refuses_empty": lambda s: _refuses(s, s.y[:0], s.given[:0]),
     "single_class": _single_class,
 }
-"""Every check by its name: what `expected` of `tc.audit` may name, beside "no_gain"."""
-
-NO_GAIN = "no_gain"
-"""The check that the search itself is."""
+"""Every check by its name."""
