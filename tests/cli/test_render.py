@@ -106,7 +106,7 @@ def test_details_are_loss_and_U_flips_the_theorem_and_dominance(ten_models, one_
     alone = screen(one_model, 200, details=True)
     rows = [line.split() for line in alone if line.startswith(("classwise ", "confidence_l1 "))]
     assert [row[0] for row in rows] == [r.error for r in one_model.errors if r.error in ("classwise", "confidence_l1")]
-    assert any("Calibration test" in line for line in alone)
+    assert any("calibration test of" in line for line in alone)
 
 
 def test_a_pipe_gets_whole_sentences_and_no_bar(one_model, capsys):

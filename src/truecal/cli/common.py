@@ -23,7 +23,7 @@ from truecal.io.writing import check_writable
 from ..render import terminal as render
 from . import watching
 from .loading import Loaded, load
-from .shared_options import Outputs, Printing, Reading, with_options
+from .shared_options import Outputs, Printing, Reading, Wording, with_options
 
 REJECTED = 3
 NO_VERDICT = 4
@@ -175,6 +175,7 @@ def finish(
     details: bool,
     plot: Path | None,
     classes: Sequence[str] | None = None,
+    wording: Wording | None = None,
 ) -> None:
     """Write a result to the files asked for, and show it."""
     from truecal.results.comparison import Comparison
@@ -182,6 +183,7 @@ def finish(
 
     if plot is not None and not isinstance(result, Evaluation):
         raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
+    words = None if wording is None else wording.text(result)
     written = write(result, outputs, classes, details)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
@@ -191,4 +193,7 @@ def finish(
     if isinstance(result, (Evaluation, Comparison)):
         draw = render.evaluation if isinstance(result, Evaluation) else render.comparison
         options = {"details": details}
-    show(written, printing, draw, result, verbose=printing.verbose, **options)
+    if words is not None:
+        show(written, printing, print, words)
+    else:
+        show(written, printing, draw, result, verbose=printing.verbose, **options)

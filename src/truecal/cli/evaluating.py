@@ -18,7 +18,18 @@ from .common import PARTS, File, Files, check_paths, command, finish, waiting
 from .in_memory import InMemory
 from .loading import expand, split_kind
 from .sampling import Answers
-from .shared_options import Batching, Details, Measuring, OneModel, Outputs, Plot, Printing, Reading, SamplingOptions
+from .shared_options import (
+    Batching,
+    Details,
+    Measuring,
+    OneModel,
+    Outputs,
+    Plot,
+    Printing,
+    Reading,
+    SamplingOptions,
+    Wording,
+)
 from .sources import Asked, Source
 from .streaming import Batches, TokenLog
 from .two_tables import TwoTables
@@ -36,6 +47,7 @@ def evaluate(
     one_model: OneModel,
     outputs: Outputs,
     printing: Printing,
+    wording: Wording,
     batching: Batching,
     sampling: SamplingOptions,
     plot: Plot = None,
@@ -57,10 +69,19 @@ def evaluate(
 
     - `truecal evaluate 'parts/*.parquet' --memory 2GB` (larger than memory)
 
+    - `truecal evaluate preds.csv --explain` (three sentences to forward; `--markdown`, `--latex`: a table)
+
     - `truecal evaluate samples.jsonl --samples answer --question id --correct ok`
     """
     advise = one_model.advise or outputs.html is not None
-    _run(Asked([file], reading, measuring, batching, sampling, one_model, advise), outputs, printing, details, plot)
+    _run(
+        Asked([file], reading, measuring, batching, sampling, one_model, advise),
+        outputs,
+        printing,
+        details,
+        wording,
+        plot,
+    )
 
 
 @command()
@@ -70,6 +91,7 @@ def compare(
     measuring: Measuring,
     outputs: Outputs,
     printing: Printing,
+    wording: Wording,
     batching: Batching,
     details: Details = False,
 ) -> None:
@@ -95,14 +117,16 @@ def compare(
     if len(asked.files) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     try:
-        _run(asked, outputs, printing, details)
+        _run(asked, outputs, printing, details, wording)
     except FileError as error:
         if len(found) == len(files) or not all(can_stream(split_kind(file)[0]) for file in found):
             raise
         raise FileError(f"{error}; {PARTS}") from error
 
 
-def _run(asked: Asked, outputs: Outputs, printing: Printing, details: bool, plot: Path | None = None) -> None:
+def _run(
+    asked: Asked, outputs: Outputs, printing: Printing, details: bool, wording: Wording, plot: Path | None = None
+) -> None:
     """Measure one model or compare several, show what was found, and write it."""
     asked.measuring.settings()
     beside = [*asked.reading.files, *asked.measuring.files]
@@ -114,4 +138,4 @@ def _run(asked: Asked, outputs: Outputs, printing: Printing, details: bool, plot
     source = next(made for kind in SOURCES if (made := kind.of(asked)) is not None)
     with waiting("measuring" if asked.one else f"comparing {len(asked.files)} models", source.rows) as progress:
         found = source.measure(progress)
-    finish(found.result, outputs, printing, details, plot, found.classes)
+    finish(found.result, outputs, printing, details, plot, found.classes, wording)

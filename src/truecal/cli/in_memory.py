@@ -32,5 +32,6 @@ class InMemory:
             if asked.one_model.segments is not None:
                 arguments["features"] = loaded.features(asked.one_model.segments)
             arguments["advise"] = asked.advise
-        result = measure_models(asked, loaded.y_true, loaded.models, arguments, progress)
+        y_true, names = loaded.named_labels
+        result = measure_models(asked, y_true, loaded.models, arguments | names, progress)
         return Measured(result.with_notes(loaded.notes), loaded.classes)

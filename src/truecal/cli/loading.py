@@ -72,6 +72,16 @@ class Loaded:
             "sample_weight": self.weights(measuring.weights),
         }
 
+    @property
+    def named_labels(self) -> tuple[Any, dict[str, Any]]:
+        """The labels as names of classes, and `labels=`: results then speak of classes by name."""
+        y, names = self.y_true, self.classes
+        shapes = {getattr(model, "shape", ())[1:] for model in self.models.values()}
+        numbered = names is None or names == tuple(map(str, range(len(names))))
+        if numbered or getattr(y, "ndim", 0) != 1 or shapes != {(len(names or ()),)}:
+            return y, {}
+        return np.array(names)[y], {"labels": list(names or ())}
+
     def clusters(self, spec: str | None) -> Any:
         """The clusters that an option names, or those of the file."""
         return self.first.groups if spec is None else self._column(spec)
@@ -134,13 +144,15 @@ class Loaded:
         from truecal.inference.calibration import calibration_test
 
         model = next(iter(self.models.values()))
+        y_true, names = self.named_labels
         if error is not None:
             check_errors([error], read_inputs(self.y_true, model))
         elif self.errors is not None:  # rows with different choices
             error = "confidence"
         draws: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "progress": progress}
         draws |= {"groups": self.clusters(groups), "overlap": overlap}
-        return calibration_test(self.y_true, model, error=error, n_bins=n_bins, max_gap=max_gap, level=level, **draws)
+        draws |= names | {"n_bins": n_bins, "max_gap": max_gap, "level": level}
+        return calibration_test(y_true, model, error=error, **draws)
 
 
 def estimated(

@@ -168,6 +168,28 @@ class Printing:
     verbose: Annotated[bool, _output("--verbose -v", "Print every note, not the first three alone.")] = False
 
 
+@dataclass(frozen=True)
+class Wording:
+    """In which words and tables the result is printed."""
+
+    explain: Annotated[bool, _output("--explain", "Print three sentences in plain words.")] = False
+    markdown: Annotated[bool, _output("--markdown", "Print the table of a paper in Markdown.")] = False
+    latex: Annotated[bool, _output("--latex", "Print the table of a paper in LaTeX.")] = False
+
+    def text(self, result: Any) -> str | None:
+        """The result in the words asked for, None where it is printed as usual."""
+        asked = [name for name in ("explain", "markdown", "latex") if getattr(self, name)]
+        if not asked:
+            return None
+        method = getattr(result, asked[0] if asked[0] == "explain" else f"to_{asked[0]}", None)
+        if len(asked) > 1 or method is None:
+            why = (
+                "cannot be used together with another of them" if len(asked) > 1 else "cannot be used with this result"
+            )
+            raise typer.BadParameter(why, param_hint=f"--{asked[0]}")
+        return str(method())
+
+
 Details = Annotated[bool, _output("--details", "Print all errors, bin counts, flips and orders.")]
 Plot = Annotated[Path | None, _output("--plot", "Write the reliability diagram as a picture.", "FILE")]
 

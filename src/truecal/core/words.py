@@ -65,7 +65,7 @@ def sum_text(score: float, name: str, loss: float) -> str:
 
 def digits_of(loss: float) -> int:
     """Decimal places at which a loss has three digits or more, at least four."""
-    return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 0 else 4
+    return min(12, max(4, 2 - math.floor(math.log10(loss)))) if loss > 1e-9 else 4
 
 
 def nearest(name: str, known: Collection[str], most: int = 1) -> list[str]:

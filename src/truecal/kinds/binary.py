@@ -69,5 +69,8 @@ class BinaryKind(Kind):
     def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         return f"says {predicted:.1%}, happens {observed:.1%}"
 
+    def rates_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        return f"On average it says {predicted:.1%}, and that happens {observed:.1%} of the time"
+
 
 BINARY = BinaryKind()

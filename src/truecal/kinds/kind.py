@@ -57,10 +57,14 @@ class Scale:
     high: float
     about: str = ""
 
-    def says_text(self, predicted: float, observed: float) -> str:
-        """The mean prediction and outcome in the units of outcomes, to a thousandth of the scale."""
+    def texts(self, *places: float) -> list[str]:
+        """Places from 0 to 1 in the units of outcomes, to a thousandth of the scale."""
         digits = max(0, 3 - math.ceil(math.log10(self.high - self.low)))
-        said, came = (f"{self.low + place * (self.high - self.low):.{digits}f}" for place in (predicted, observed))
+        return [f"{self.low + place * (self.high - self.low):.{digits}f}" for place in places]
+
+    def says_text(self, predicted: float, observed: float) -> str:
+        """The mean prediction and outcome in the units of outcomes."""
+        said, came = self.texts(predicted, observed)
         return f"says {said} on average, happens {came}{self.about}"
 
 
@@ -165,6 +169,13 @@ class Kind(ABC):
     def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         """The means of prediction and outcome, for the first screen."""
         return f"says {predicted:.1%}, is right {observed:.1%}"
+
+    def rates_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        """The same as a sentence."""
+        if scale is not None:
+            said, came = scale.texts(predicted, observed)
+            return f"On average it says {said}, and {came} happens{scale.about}"
+        return f"On average it says {predicted:.1%} and is right {observed:.1%} of the time"
 
     def width_text(self, n_classes: int | None) -> str:
         """How wide predictions are, such as "3 classes"."""

@@ -205,5 +205,8 @@ class MultilabelKind(Kind):
     def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         return f"says {predicted:.1%} per label, happens {observed:.1%}"
 
+    def rates_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        return f"On average it says {predicted:.1%} per label, and that happens {observed:.1%} of the time"
+
 
 MULTILABEL = MultilabelKind()

@@ -241,6 +241,11 @@ class Comparison(Measurement):
         cells = zip(board, texts(rows, columns), strict=True)
         return heads, [[f"{row['rank']:g}", row["model"], *line] for row, line in cells]
 
+    def explain(self) -> str:
+        """Which model predicts best, and what its numbers mean, in sentences for people who do not read tables."""
+        best = self.evaluations[self.verdict.best[0]] if self.verdict.best else self._first
+        return "\n".join([self.verdict.predictive, f"What to know of {best.name}:", best.explain()])
+
     def __repr__(self) -> str:
         heads, rows = self.table()
         notes = [f"note: {note}" for note in self.notes]

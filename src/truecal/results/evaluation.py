@@ -23,6 +23,7 @@ from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.kind import Scale
 from .columns import Row, lines, record
 from .diagram import reliability_svg
+from .explain import explanation
 from .first_screen import first_screen, subgroup_table
 from .measurement import Measurement
 from .verdict import Verdict, give_verdict
@@ -213,6 +214,20 @@ class Evaluation(Pictured, Measurement):
         found = self.direction
         rates = self.about.says_text(found.mean_report, found.mean_outcome, self.scale)
         return f"{rates}: {found.sized}" if found.sized else rates
+
+    def explain(self) -> str:
+        """What the numbers mean, in three sentences for people who do not read tables.
+
+        >>> import numpy as np, truecal as tc
+        >>> rng = np.random.default_rng(0)
+        >>> chances = rng.random(2000)
+        >>> y = rng.random(2000) < chances
+        >>> print(tc.evaluate(y, chances**2, n_resamples=99).explain())  # doctest: +ELLIPSIS
+        On average it says 33...%, and that happens ...% of the time: it is too low by ... points.
+        This is more than chance, which would look so in about one sample in 100.
+        Its probabilities are typically ... points off (between ... and ...), so recalibrate it before anyone relies on...
+        """
+        return "\n".join(explanation(self))
 
     def __repr__(self) -> str:
         return "\n".join(first_screen(self))

@@ -26,6 +26,10 @@ class Measurement(Result, ABC):
     def rows_of_columns(self) -> list[Row]:
         """What columns are read from: one row per model, best first."""
 
+    @abstractmethod
+    def explain(self) -> str:
+        """What was found, in sentences for people who do not read tables."""
+
     def to_latex(self) -> str:
         """A table for a paper, with the rules of the package booktabs: loss, gap with interval, p-value, ECE and n."""
         return latex(*paper_table(self.rows_of_columns()))
