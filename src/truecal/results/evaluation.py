@@ -225,7 +225,7 @@ class Evaluation(Pictured, Measurement):
         >>> print(tc.evaluate(y, chances**2, n_resamples=99).explain())  # doctest: +ELLIPSIS
         On average it says 33...%, and that happens ...% of the time: it is too low by ... points.
         This is more than chance, which would look so in about one sample in 100.
-        Its probabilities are typically ... points off (between ... and ...), so recalibrate it before anyone relies on...
+        Its probabilities are typically ... points off (between ... and ...), so recalibrate it before ...
         """
         return "\n".join(explanation(self))
 
