@@ -316,7 +316,7 @@ def test_bare_lists_in_json(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": 1, "probs": [0.5, 0.5]}\n[1]', "expected a JSON object on line 2, got [1]"),
         ("a.jsonl", '{"label": 1, "probs": [0.5, 0.5]}\n{"label": 1, "probs": "x"}', "expected a JSON object on each"),
         ("a.csv.gz", "label,prob\n1,0.5\n", "expected a .gz archive, but it does not start like one"),
-        ("a.npz.gz", "x", "expected a file name that ends in one of"),
+        ("a.npz.gz", "x", "only text is read from archives: unpack it"),
     ],
 )
 def test_wrong_json_and_archives(tmp_path: Path, name: str, text: str, message: str) -> None:

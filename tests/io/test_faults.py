@@ -17,7 +17,7 @@ import safetensors.numpy
 
 from prediction_files import LABELS, PROBA, WRITERS, npz, refusal, write
 from truecal.io import FileError, read_predictions
-from truecal.io.read_file import FORMATS
+from truecal.io.containers import FORMATS
 
 
 def test_names_of_files(tmp_path: Path) -> None:
@@ -58,7 +58,12 @@ def test_files_under_a_wrong_name(tmp_path: Path) -> None:
         writer(tmp_path / name, PROBA, LABELS, "probs")
         good.setdefault(Path(name).suffix, (tmp_path / name).read_bytes())
     zips = {".npz", ".pt", ".pth"}
-    tables = {".parquet", ".pq"}, {".feather", ".arrow", ".ipc"}, {".csv", ".tsv", ".txt"}, {".jsonl", ".ndjson"}
+    tables = (
+        {".parquet", ".pq"},
+        {".feather", ".arrow", ".ipc"},
+        {".csv", ".tsv", ".txt", ".arff"},
+        {".jsonl", ".ndjson"},
+    )
     for named in set(FORMATS) - {".eval"}:  # read by a library of its own
         for came, content in good.items():
             same = any({named, came} <= group for group in (zips - {".npz"}, *tables)) or named == came
@@ -134,8 +139,9 @@ def test_bad_tables(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
-    assert "expected text in UTF-8" in refusal(write(tmp_path / "a.csv", b"label,prob\n\xff,0.5\n"))
-    assert "it contains NUL bytes" in refusal(write(tmp_path / "b.csv", "label,prob\n1,0.5\n".encode("utf-16")))
+    late = b"label,prob\n" + b"1,0.5\n" * 200_000 + b"\xff,0.5\n"  # beyond what tells the encoding
+    assert "expected text in UTF-8" in refusal(write(tmp_path / "a.csv", late))
+    assert "it contains NUL bytes" in refusal(write(tmp_path / "b.csv", "label,prob\n1,0.5\n".encode("utf-32")[4:]))
     assert read_predictions(write(tmp_path / "c.csv", "\ufefflabel,prob\n1,0.5\n")).n == 1
 
 

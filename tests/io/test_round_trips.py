@@ -17,16 +17,14 @@ from hypothesis.extra import numpy as hnp
 
 from prediction_files import WRITERS, Array, npz, write
 from truecal.io import FileError, read_predictions
-from truecal.io.read_file import FORMATS
-from truecal.io.streams import split_suffix
-
-TEXT = (".csv", ".tsv", ".json", ".jsonl")
+from truecal.io.containers import FORMATS, TEXT, inside
 
 
 def test_no_format_is_forgotten() -> None:
     elsewhere = {".npy", ".ndjson", ".eval"}  # arrays without names below, ndjson is jsonl, logs elsewhere
     elsewhere |= {".txt", ".xlsx", ".db", ".sqlite", ".sqlite3", ".duckdb"}  # in test_first_try
-    assert {split_suffix(name)[1] for name in WRITERS} | elsewhere == set(FORMATS)
+    elsewhere |= {".arff", ".mat"}  # in test_containers
+    assert {inside(name).suffix for name in WRITERS} | elsewhere == set(FORMATS)
 
 
 @st.composite
@@ -58,10 +56,10 @@ def test_what_is_written_is_read(folder: Path, name: str) -> None:
         got = read.proba if key == "probs" else read.logits
         assert read.kind == ("probabilities" if key == "probs" else "logits")
         assert got is not None and read.y_true is not None
-        assert got.dtype == (np.float64 if split_suffix(name)[1] in TEXT else sent.dtype)
+        assert got.dtype == (np.float64 if FORMATS[inside(name).suffix] in TEXT else sent.dtype)
         assert np.array_equal(got.astype(sent.dtype), sent)  # text spells floats so that they come back exactly
         assert np.array_equal(read.y_true, labels) and read.y_true.dtype == np.intp
-        assert read.name == split_suffix(name)[0]
+        assert read.name == inside(name).stem
         assert np.allclose(read.probabilities(), proba, atol=1e-6)
 
     run()

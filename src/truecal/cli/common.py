@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +21,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from typer.core import TyperCommand
 
 from truecal.io import write_atomic
+from truecal.io.containers import split_member
 from truecal.io.failures import path_text
-from truecal.io.streams import split_member
 from truecal.io.writing import check_writable
 
 from ..render import terminal as render
@@ -38,14 +43,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(help="One per model, or folders of them; FOLDER.parquet is one; FILE:logits.", show_default=False),
-]
-File = Annotated[
-    Path,
-    typer.Argument(help="Predictions; or FOLDER.parquet, FILE:logits, FILE.db::TABLE.", show_default=False),
-]
+
+def _received(given: Any) -> Any:
+    """The files of an argument, with standard input in the place of `-`."""
+    if isinstance(given, list):
+        return [_received(each) for each in given]
+    return Path(_standard_input()) if str(given) == "-" else given
+
+
+@cache
+def _standard_input() -> str:
+    """A file with what comes from standard input, which lives as long as the process."""
+    folder = tempfile.TemporaryDirectory(prefix="truecal-")
+    atexit.register(folder.cleanup)
+    place = os.path.join(folder.name, "stdin")
+    with open(place, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return place
+
+
+def _files(words: str) -> Any:
+    return typer.Argument(help=words, show_default=False, callback=_received)
+
+
+Files = Annotated[list[Path], _files("One per model, or folders of them; FOLDER.parquet is one; FILE:logits.")]
+File = Annotated[Path, _files("Predictions; or -, FOLDER.parquet, FILE:logits, FILE.db::TABLE.")]
 
 
 class _Command(TyperCommand):

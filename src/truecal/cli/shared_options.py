@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from typer import Option
 
-from truecal.io.streams import split_member
+from truecal.io.containers import split_member
 
 
 def _panel(title: str) -> Callable[..., Any]:

@@ -14,10 +14,10 @@ import typer
 
 from truecal.core.extras import require
 from truecal.io.column_rules import Request
+from truecal.io.containers import FORMATS, inside
 from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset
 from truecal.io.failures import failure, readable
-from truecal.io.read_file import FORMATS, file_format
-from truecal.io.streams import split_suffix
+from truecal.io.read_file import file_format
 from truecal.io.token_logs import is_token_log, token_batches
 from truecal.kinds.inputs import Progress
 
@@ -80,7 +80,7 @@ class TokenLog:
     @classmethod
     def of(cls, asked: Asked) -> Self | None:
         path, kind = split_kind(asked.files[0])
-        lines = FORMATS.get(split_suffix(str(path))[1]) in ("json", "jsonl")
+        lines = FORMATS.get(inside(str(path)).suffix) in ("json", "jsonl")
         if not asked.batching.one_pass or not asked.one or not lines:
             return None
         file_format(str(path))
@@ -97,7 +97,7 @@ class TokenLog:
         stream = tc.stream("top_label", n_bins=measuring.counts or 15, edges="uniform")
         for batch in token_batches(self.request):
             stream.update(batch.correct, batch.confidence, groups=batch.document)
-        name = readable(split_suffix(str(split_kind(self.asked.files[0])[0]))[0])
+        name = readable(inside(str(split_kind(self.asked.files[0])[0])).stem)
         return Measured(stream.result(level=measuring.settings()["level"], name=name))
 
 

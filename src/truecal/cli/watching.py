@@ -18,10 +18,10 @@ import typer
 
 from truecal.core.extras import require
 from truecal.io import FileError, atomic_path
+from truecal.io.containers import FORMATS, inside
 from truecal.io.dataset import can_stream
 from truecal.io.failures import NoRowsError, failure, path_text
-from truecal.io.read_file import FORMATS
-from truecal.io.streams import split_suffix, whole_lines
+from truecal.io.streams import whole_lines
 from truecal.kinds.inputs import Inputs, read_inputs
 
 from .loading import Loaded, open_table, split_kind
@@ -95,7 +95,7 @@ def count(
 
 def _whole_lines(path: Path) -> AbstractContextManager[int | None]:
     """The block reads whole lines alone, of a file that has lines."""
-    has_lines = path.is_file() and FORMATS.get(split_suffix(str(path))[1]) in ("csv", "jsonl")
+    has_lines = path.is_file() and FORMATS.get(inside(str(path)).suffix) in ("csv", "jsonl")
     return whole_lines(str(path)) if has_lines else nullcontext()
 
 

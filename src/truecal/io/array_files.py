@@ -152,6 +152,27 @@ def open_npy(request: Request) -> Source:
     return open_arrays(request, {BARE: Entry(shape, dtype.kind, load)})
 
 
+def open_matlab(request: Request) -> Source:
+    """The matrices of a .mat file of version 5 to 7; one column, or one row, is one number per row."""
+    from scipy.io import loadmat
+
+    path = request.path
+    with parsing(path, "a MATLAB file of version 7 or earlier (save it with -v7)"):
+        found = {name: np.asarray(array) for name, array in loadmat(path).items() if not name.startswith("__")}
+    check_expansion(path, sum(array.nbytes for array in found.values()), os.path.getsize(path), "the file")
+    flat = {name: array.ravel() if 1 in array.shape and array.ndim == 2 else array for name, array in found.items()}
+    arrays = {name: array for name, array in flat.items() if array.dtype.kind in "fiubU"}
+    if not arrays:
+        raise failure(path, f"expected matrices of numbers, found {listing(found)}")
+    whole = {n: _whole(a) if a.ndim == 1 else a for n, a in arrays.items()}  # MATLAB saves whole numbers as floats
+    return open_arrays(request, {n: Entry(a.shape, a.dtype.kind, lambda a=a: a) for n, a in whole.items()})  # type: ignore[misc]
+
+
+def _whole(array: Array) -> Array:
+    whole = array.dtype.kind == "f" and bool((array == np.floor(array)).all()) and bool((abs(array) < 2**53).all())
+    return array.astype(np.int64) if whole else array
+
+
 def label_shapes(labels: Any) -> tuple[tuple[int, ...], ...]:
     """The shapes of arrays of whole numbers that a caller gave as labels, in an .npy or .npz file or as they are."""
     if not isinstance(labels, (str, os.PathLike)):

@@ -9,10 +9,10 @@ from urllib.parse import quote as url_quote
 
 from truecal.io.array_files import zip_members
 from truecal.io.column_rules import Request, check_names
+from truecal.io.containers import split_member
 from truecal.io.failures import NoRowsError, failure, listing, need, parsing, quote
 from truecal.io.roles import scale_of
 from truecal.io.source import Source, check_expansion
-from truecal.io.streams import split_member
 from truecal.io.text_tables import open_flat
 
 SQLITE = b"SQLite format 3\x00"

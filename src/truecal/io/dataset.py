@@ -18,13 +18,15 @@ import numpy as np
 from truecal.core.types import Array
 from truecal.io.column_rules import Request
 from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
+from truecal.io.containers import FORMATS, inside
 from truecal.io.failures import NoRowsError, counted_from, failure, listing, need, parsing, path_text, quote, readable
 from truecal.io.label_values import Values, numbers_if_whole
 from truecal.io.prediction_file import Predictions
-from truecal.io.read_file import FORMATS, file_format, is_found, judge
+from truecal.io.read_file import file_format, is_found, judge
+from truecal.io.refused import missing_error
 from truecal.io.roles import Forms
 from truecal.io.source import Found, Source, extract, found_in
-from truecal.io.streams import arrow_file, read_ahead, split_suffix
+from truecal.io.streams import arrow_file, read_ahead
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
 """The formats that can be read in batches, as pyarrow calls them."""
@@ -199,7 +201,7 @@ class Dataset:
 
     @property
     def _is_parquet(self) -> bool:
-        return FORMATS[split_suffix(self.files[0])[1]] == "parquet"
+        return FORMATS[inside(self.files[0]).suffix] == "parquet"
 
     def judged(self, batch: Any, start: int = 0) -> tuple[Predictions, Array | None]:
         """Checked predictions and weights of a batch of rows as they are stored; the first is row `start`."""
@@ -222,13 +224,15 @@ class Dataset:
 def is_dataset(path: str | os.PathLike[str]) -> bool:
     """Whether a name stands for one table in several files: a folder, or a glob."""
     place = os.fsdecode(path)
-    return os.path.isdir(place) or (not os.path.exists(place) and has_magic(place))
+    return (os.path.isdir(place) and inside(place).packed != "folder") or (
+        not os.path.exists(place) and has_magic(place)
+    )
 
 
 def can_stream(path: str | os.PathLike[str]) -> bool:
     """Whether predictions at a path can be read in batches, by its name."""
     place = os.fsdecode(path)
-    return is_dataset(place) or FORMATS.get(split_suffix(place)[1]) in STREAMED
+    return is_dataset(place) or FORMATS.get(inside(place).suffix) in STREAMED
 
 
 def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **options: Any) -> Dataset:
@@ -267,7 +271,7 @@ def open_dataset(path: str | os.PathLike[str], *, weight: str | None = None, **o
         types = table_types(place, schema)
     if not n_rows:
         raise NoRowsError(failure(place, "the table has no rows"))
-    name = readable(_folder_name(place) if is_dataset(place) else split_suffix(place)[0])
+    name = readable(_folder_name(place) if is_dataset(place) else inside(place).stem)
     opened = _opened(Request(place, **options), name, types, weight)
     opened = replace(opened, n_rows=n_rows, files=files, left_out=left_out, _dataset=dataset, _metadata=metadata)
     head = opened.head()
@@ -323,12 +327,12 @@ def _files(place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     prediction files of other formats that are not among them."""
     if not is_dataset(place):
         if not os.path.lexists(place):
-            raise failure(place, "file not found (expected a file, a folder or a glob)")
+            raise missing_error(place)
         return (place,), ()
     pattern = os.path.join(escape(place), "**", "*") if os.path.isdir(place) else place
     found = [name for name in glob(pattern, recursive=True) if os.path.isfile(name)]
     known = sorted({name for name in found if not os.path.basename(name).startswith((".", "_")) and is_found(name)})
-    files = tuple(name for name in known if FORMATS.get(split_suffix(name)[1]) in STREAMED)
+    files = tuple(name for name in known if FORMATS.get(inside(name).suffix) in STREAMED)
     others = tuple(os.path.basename(name) for name in known if name not in files)
     if not files:
         came = f"{listing(others)}: such files are read one by one" if others else "none"

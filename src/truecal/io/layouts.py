@@ -312,6 +312,9 @@ class _Search:
         found = [n for n in fractions if is_prediction(n) or ((m := meaning(n)) is not None and m.said == "weak")]
         if len(found) > 1:
             raise self._several(found)
+        unnamed = len(numbers) == 1 and bool(re.fullmatch("arr_[0-9]+", numbers[0])) and bool(self.labels.names)
+        if not found and unnamed:  # as numpy.savez calls arrays without a name
+            return self._found(numbers, "the only one with a number per row", None, of=" of class 1")
         if not found and self.elsewhere and len(fractions) == 1 and set(plain_names(numbers)) <= {fractions[0]}:
             return self._found(fractions, "the only column of fractions", None, of=" of class 1")
         return self._found(found, "by its name", None, of=" of class 1") if found else None

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from truecal.io import array_files as arrays
 from truecal.io import columnar, databases, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
+from truecal.io.containers import CONVERTED, FORMATS, TEXT, by_name, check_members, dialect, inside, said, split_member
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
@@ -22,7 +23,7 @@ from truecal.io.label_values import Outcomes, Values, as_values, hits, label_ind
 from truecal.io.long_tables import from_long
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.prediction_file import FileKind, Labels, Predictions
-from truecal.io.refused import LFS, PICKLES, pickle_error, pointer_error
+from truecal.io.refused import LFS, PICKLES, converted_error, missing_error, pickle_error, pointer_error
 from truecal.io.roles import polarity
 from truecal.io.source import (
     FileParts,
@@ -36,36 +37,28 @@ from truecal.io.source import (
     only_column,
     without_void,
 )
-from truecal.io.streams import split_member, split_suffix
 from truecal.io.token_logs import is_token_log, read_token_log
 from truecal.io.truths import check_not_below_chance
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
 
-class _Format(NamedTuple):
-    """How files of a format end, who opens them, and how their bytes must start."""
-
-    suffixes: tuple[str, ...]
-    opener: Any  # a function of the request that gives a Source; None for logs
-    start: bytes = b""
-
-
-_FORMATS = {
-    "npz": _Format((".npz",), arrays.open_npz, b"PK\x03\x04"),
-    "npy": _Format((".npy",), arrays.open_npy, b"\x93NUMPY"),
-    "csv": _Format((".csv", ".tsv", ".txt"), text_tables.open_csv),
-    "parquet": _Format((".parquet", ".pq"), columnar.open_parquet, b"PAR1"),
-    "arrow": _Format((".feather", ".arrow", ".ipc"), columnar.open_arrow),
-    "json": _Format((".json",), text_tables.open_json),
-    "jsonl": _Format((".jsonl", ".ndjson"), text_tables.open_jsonl),
-    "torch": _Format((".pt", ".pth"), arrays.open_torch, b"PK\x03\x04"),
-    "safetensors": _Format((".safetensors",), arrays.open_safetensors),
-    "inspect": _Format((".eval",), None, b"PK"),
-    "excel": _Format((".xlsx",), databases.open_workbook, b"PK\x03\x04"),
-    "database": _Format((".db", ".sqlite", ".sqlite3", ".duckdb"), databases.open_database),
+_OPENERS: dict[str, tuple[Any, bytes]] = {
+    "npz": (arrays.open_npz, b"PK\x03\x04"),
+    "npy": (arrays.open_npy, b"\x93NUMPY"),
+    "csv": (text_tables.open_csv, b""),
+    "parquet": (columnar.open_parquet, b"PAR1"),
+    "arrow": (columnar.open_arrow, b""),
+    "json": (text_tables.open_json, b""),
+    "jsonl": (text_tables.open_jsonl, b""),
+    "torch": (arrays.open_torch, b"PK\x03\x04"),
+    "safetensors": (arrays.open_safetensors, b""),
+    "inspect": (None, b"PK"),
+    "excel": (databases.open_workbook, b"PK\x03\x04"),
+    "database": (databases.open_database, b""),
+    "matlab": (arrays.open_matlab, b"MATLAB"),
 }
-FORMATS = {suffix: name for name, form in _FORMATS.items() for suffix in form.suffixes}
+"""Who opens files of a format, None for logs, and how their bytes must start."""
 _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
     (b"PK\x03\x04", "a zip archive (npz, torch, Excel or inspect_ai)", ("npz", "torch", "inspect", "excel")),
     (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),
@@ -76,7 +69,6 @@ _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
     (b"\x1f\x8b", "a gzip archive", ()),
     (b"\x28\xb5\x2f\xfd", "a zstd archive", ()),
 )
-TEXT = ("csv", "json", "jsonl")
 
 
 def read_predictions(
@@ -132,7 +124,7 @@ def read_predictions(
     label dog = column 'prob_dog'
     """
     place = os.fsdecode(path)
-    name = readable(split_suffix(place)[0])
+    name = readable(inside(place).stem)
     own = label_column if labels is None else None
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
     columns = None if columns is None else tuple(columns)
@@ -161,7 +153,7 @@ def read_predictions(
             raise failure(place, "expected a .jsonl or .json log of responses for kind='tokens'")
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
-        found = _FORMATS[form].opener(request)
+        found = open_source(request, form)
         request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:
@@ -239,7 +231,7 @@ def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
     form = file_format(request.path)
     if form == "inspect" or (form == "jsonl" and is_sample_log(request)):
         raise request.refuse("expected labels in an array or a table, not in a sample log")
-    source: Source = _FORMATS[form].opener(request)
+    source = open_source(request, form)
     name = only_column(request, source)
     values = source.numbers((name,), False) if numbers else source.values(name)
     return values, keys_of(request.path, source.what, source.forms, source.values, {name}, source.named)
@@ -247,50 +239,50 @@ def _column(request: Request, numbers: bool = False) -> tuple[Values, Keys]:
 
 def open_source(request: Request, form: str) -> Source:
     """The columns of a table or the arrays of a file, described before any is read."""
-    opened: Source = _FORMATS[form].opener(request)
-    return opened
-
-
-def is_known(path: str) -> bool:
-    """Whether a file's name ends as one of the formats does."""
-    _, suffix, packed = split_suffix(path)
-    return suffix in FORMATS and (packed is None or FORMATS[suffix] in TEXT)
+    opened: Source = _OPENERS[form][0](request)
+    return replace(opened, notes=(*said(request.path), *opened.notes))
 
 
 def is_found(path: str) -> bool:
     """Whether a file in a folder is taken for predictions by its name: a .txt may be anything, and has to be named."""
-    return is_known(path) and split_suffix(path)[1] != ".txt"
+    found = by_name(path)
+    known = found.suffix in FORMATS and (found.packed is None or FORMATS[found.suffix] in TEXT)
+    return known and found.suffix != ".txt"
 
 
 def file_format(path: str) -> str:
     """The format a file's suffix says, if the file is there, readable, and does not start like another format."""
-    _, suffix, packed = split_suffix(path)
+    found = inside(path)
     place, member = split_member(path)
-    if not is_known(path):
-        if suffix in PICKLES and os.path.isfile(place):
+    if os.path.isfile(place):
+        if found.suffix in PICKLES:
             raise pickle_error(place)
-        known = f"{', '.join(FORMATS)} (text also with .gz or .zst)"
+        if found.suffix in CONVERTED:
+            raise converted_error(place, CONVERTED[found.suffix])
+        check_members(path, found)
+    if found.suffix not in FORMATS and not os.path.isdir(place) and (os.path.isfile(place) or by_name(place).suffix):
+        known = f"{', '.join(FORMATS)} (text also with .gz, .zst, .bz2, .xz, .zip or .tar)"
         raise failure(path, f"expected a file name that ends in one of {known}, got {quote(Path(path).suffix)}")
-    form = FORMATS[suffix]
-    if member is not None and form not in ("excel", "database"):
-        raise failure(path, f"expected one table in a {suffix} file: drop ::{member}")
+    form = FORMATS.get(found.suffix, "csv")
+    if member is not None and form not in ("excel", "database") and found.packed not in ("zip", "tar"):
+        raise failure(path, f"expected one table in a {found.suffix} file: drop ::{member}")
     try:
         mode = os.stat(place).st_mode  # before opening: a pipe without a writer would wait for ever
         with open(place if stat.S_ISREG(mode) else os.devnull, "rb") as stream:
             start = stream.read(4096)
     except FileNotFoundError as error:
-        raise failure(path, "file not found") from error
+        raise missing_error(path) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise failure(path, f"the file cannot be opened ({reason})") from error
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) and found.packed != "folder":
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise failure(path, f"expected a file, but it is {what}")
     if start.startswith(LFS):
         raise pointer_error(path)
-    if packed is None:
+    if found.packed is None:
         _check_start(path, form, start)
-    elif start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
+    elif found.packed in ("gzip", "zstd") and start[:2] not in (b"\x1f\x8b", b"\x28\xb5"):
         raise failure(path, f"expected a {Path(path).suffix} archive, but it does not start like one")
     return form
 
@@ -306,9 +298,9 @@ def _check_start(path: str, form: str, start: bytes) -> None:
     for magic, what, forms in _MAGIC:
         if start.startswith(magic) and form not in forms:
             raise failure(path, f"{expected}, but it starts like {what}")
-    if not start.startswith(_FORMATS[form].start):
+    if not start.startswith(_OPENERS[form][1]):
         raise failure(path, f"{expected}, but it does not start like one")
-    if form in TEXT and b"\x00" in start:
+    if form in TEXT and b"\x00" in start and dialect(path, inside(path)) is None:
         raise failure(path, f"expected text in a {Path(path).suffix} file, but it contains NUL bytes")
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pickletools
+import re
 from pathlib import Path
 
 from truecal.io.failures import FileError, failure
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 LFS = b"version https://git-lfs.github.com/spec/"
+_TUPLE = re.compile(rb"[\x85-\x87t](?:\x94|q.|r....)?\.$", re.DOTALL)  # how a pickle of a tuple ends
 _PEEKED = 20_000  # bytes of a pickle that are looked at, not run
 
 
@@ -24,9 +27,9 @@ def pickle_error(path: str) -> FileError:
     else:
         opened = f'import pickle; x = pickle.load(open("{place}", "rb"))'
     if "pandas" in words:
-        saved = f'x.to_parquet("{stem}.parquet")'
+        saved = f'x.to_csv("{stem}.csv", index=False)'
     else:
-        how = "**x" if first == "EMPTY_DICT" else "probs=x"
+        how = "**x" if first == "EMPTY_DICT" else "*x" if first == "TUPLE" else "probs=x"
         saved = f'import numpy as np; np.savez("{stem}.npz", {how})'
     return failure(
         path,
@@ -41,6 +44,8 @@ def _peek(path: Path) -> tuple[str, str]:
     try:
         with open(path, "rb") as stream:
             start = stream.read(_PEEKED)
+            stream.seek(max(0, os.path.getsize(path) - 8))
+            first = "TUPLE" if _TUPLE.search(stream.read()) else ""
         for code, argument, _ in itertools.islice(pickletools.genops(start), 200):
             texts += [argument] if isinstance(argument, str) else []
             if not first and code.name in ("EMPTY_DICT", "EMPTY_LIST", "GLOBAL", "STACK_GLOBAL", "DICT", "LIST"):
@@ -56,3 +61,23 @@ def pointer_error(path: str) -> FileError:
         path,
         f'this is a git-LFS pointer, and its data were not downloaded: run git lfs pull --include "{Path(path).name}"',
     )
+
+
+def converted_error(path: str, line: str) -> FileError:
+    """A file of a format that another program converts."""
+    place = Path(path)
+    run = line.format(path=place, stem=place.with_suffix(""))
+    return failure(path, f"expected a file of another format than {place.suffix}: convert it with {run}")
+
+
+_DOWNLOADS = {"s3": "aws s3 cp {url} .", "gs": "gcloud storage cp {url} .", "hf": "hf download {url}"}
+
+
+def missing_error(path: str) -> FileError:
+    """A file that is not there, or that is not on this machine."""
+    remote = re.match(r"(https?|ftp|s3|gs|abfss?|hf):/+(.+)", path)
+    if remote is None:
+        return failure(path, "file not found")
+    url, name = f"{remote[1]}://{remote[2]}", remote[2].rpartition("/")[2]
+    line = _DOWNLOADS.get(remote[1], "curl -L -o {name} '{url}'").format(url=url, name=name)
+    return failure(path, f"only files on this machine are read: run {line}, then give {name}")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from truecal.io.column_rules import Request
+from truecal.io.containers import inside
 from truecal.io.failures import failure, need, parsing, path_text, quote
 from truecal.io.inspect_log import is_inspect_log
-from truecal.io.streams import split_suffix
 
 _DATE = r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d+)"
 _SAMPLES = re.compile(rf"samples_(.+){_DATE}\.jsonl")
@@ -50,7 +50,7 @@ def find_runs(paths: Sequence[Path]) -> list[Run] | None:
 
 
 def _inspect_run(path: Path) -> list[Run]:
-    suffix = split_suffix(str(path))[1]
+    suffix = inside(str(path)).suffix
     if not path.is_file() or (suffix != ".eval" and (suffix != ".json" or not is_inspect_log(Request(str(path))))):
         return []
     library = need("inspect_ai.log", "inspect", "inspect_ai logs")

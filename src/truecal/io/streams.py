@@ -1,12 +1,10 @@
-"""The bytes of a file, unpacked as they are read where its name ends in .gz or .zst."""
+"""The bytes of a file, unpacked and decoded as they are read."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import itertools
 import json
-import mmap
 import os
 import zlib
 from collections import deque
@@ -14,41 +12,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from pathlib import Path
 from typing import IO, Any, AnyStr, TypeVar, cast
 
 from truecal.io import source
+from truecal.io.containers import arrow_unpacked, as_table, dialect, inside, unpacked
 from truecal.io.failures import failure, need, one_line, parsing
 
-PACKED = {".gz": "gzip", ".zst": "zstd"}
 _LONGEST_LINE = 1 << 26  # bytes that a last line may have
 Batch = TypeVar("Batch")
 _WHOLE: ContextVar[tuple[str, int] | None] = ContextVar("_WHOLE", default=None)
-
-
-def split_member(path: str) -> tuple[str, str | None]:
-    """The file and the table or sheet in it that FILE::NAME names; a file of that whole name is itself.
-
-    >>> from truecal.io.streams import split_member
-    >>> split_member("runs.db::predictions"), split_member("runs.db")
-    (('runs.db', 'predictions'), ('runs.db', None))
-    """
-    file, mark, member = path.rpartition("::")
-    return (file, member) if mark and file and member and not os.path.exists(path) else (path, None)
-
-
-def split_suffix(path: str) -> tuple[str, str, str | None]:
-    """Stem, suffix in lower case, and how the file is packed: 'a/b.csv.gz' gives 'b', '.csv', 'gzip'.
-
-    >>> from truecal.io.streams import split_suffix
-    >>> split_suffix("runs/model.CSV.gz"), split_suffix("model.npz")
-    (('model', '.csv', 'gzip'), ('model', '.npz', None))
-    """
-    path, member = split_member(path)
-    name = Path(path)
-    packed = PACKED.get(name.suffix.lower())
-    inner = Path(name.stem) if packed and Path(name.stem).suffix else name
-    return member or inner.stem, inner.suffix.lower(), packed
 
 
 @contextmanager
@@ -60,7 +32,7 @@ def whole_lines(path: str) -> Iterator[int | None]:
     """
     with parsing(path, "lines of text"):
         size, rest = _whole_size(path)
-    if not rest or (split_suffix(path)[1] in (".jsonl", ".ndjson") and _is_object(rest)):
+    if not rest or (inside(path).suffix in (".jsonl", ".ndjson") and _is_object(rest)):
         yield None
         return
     token = _WHOLE.set((path, size))
@@ -74,7 +46,7 @@ def _whole_size(path: str) -> tuple[int, bytes]:
     """How many bytes a file has up to its last line break, unpacked, and the bytes after it."""
     size, rest = 0, b""
     with byte_stream(path) as stream:
-        if split_suffix(path)[2] is None:
+        if inside(path).packed is None and stream.seekable():
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, end - 1))
             if stream.read(1) in (b"\n", b"\r", b""):
@@ -103,36 +75,21 @@ def _cut(path: str) -> int | None:
 
 
 def arrow_file(path: str, mapped: bool = False) -> Any:
-    """A file as arrow reads it; arrow opens names in UTF-8 only, the bytes of others are mapped by Python."""
-    if _cut(path) is not None:
+    """A file as arrow reads it."""
+    found = inside(path)
+    if _cut(path) is not None or dialect(path, found) is not None:
         return need("pyarrow", "cli", "tables").PythonFile(byte_stream(path), mode="r")
-    return _arrow_unpacked(path, mapped)
-
-
-def _arrow_unpacked(path: str, mapped: bool = False) -> Any:
-    pyarrow = need("pyarrow", "cli", "tables")
-    packed = split_suffix(path)[2]
-    try:
-        path.encode()
-        file = pyarrow.memory_map(path) if mapped else pyarrow.OSFile(path)
-    except UnicodeEncodeError:
-        with open(path, "rb") as stream:
-            file = pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-    return file if packed is None else pyarrow.CompressedInputStream(file, packed)
+    return arrow_unpacked(path, found, mapped)
 
 
 def byte_stream(path: str) -> IO[bytes]:
-    """A file as Python reads it."""
-    stream = _unpacked(path)
+    """A file as Python reads it: unpacked, text in UTF-8 and without comments."""
+    found = inside(path)
+    how = dialect(path, found)
+    stream = unpacked(path, found)
+    stream = stream if how is None else as_table(path, stream, how)
     cut = _cut(path)
     return stream if cut is None else cast(IO[bytes], io.BufferedReader(_Beginning(stream, cut)))
-
-
-def _unpacked(path: str) -> IO[bytes]:
-    packed = split_suffix(path)[2]
-    if packed == "gzip":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return open(path, "rb") if packed is None else cast(IO[bytes], io.BufferedReader(_arrow_unpacked(path)))
 
 
 class _Beginning(io.RawIOBase):

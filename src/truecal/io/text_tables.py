@@ -18,12 +18,13 @@ import numpy as np
 from truecal.io.array_files import BARE, Entry, open_arrays
 from truecal.io.column_rules import HEADER_OPTION, Request, check_names
 from truecal.io.columnar import MOST_COLUMNS, PEEKED_CELLS, PEEKED_ROWS, Table, open_table
-from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
+from truecal.io.containers import inside
+from truecal.io.failures import FileError, NoRowsError, failure, listing, need, parsing, quote
 from truecal.io.harness import LONGEST_LINE as LONGEST_JSON_LINE
 from truecal.io.harness import json_lines
 from truecal.io.roles import is_called, scale_of
 from truecal.io.source import Source
-from truecal.io.streams import arrow_file, bounded_lines, byte_stream, split_suffix, whole
+from truecal.io.streams import arrow_file, bounded_lines, byte_stream, whole
 
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
@@ -153,7 +154,7 @@ def _delimiter(path: str) -> str:
 
     Commas may also be decimal: then another mark separates numbers, as many in every line.
     """
-    suffix = split_suffix(path)[1]
+    suffix = inside(path).suffix
     if suffix == ".tsv":
         return "\t"
     with parsing(path, "text in UTF-8"), _text(path) as stream:
@@ -313,26 +314,58 @@ def open_json(request: Request) -> Source:
     pyarrow = need("pyarrow", "cli", "json files")
     with parsing(request.path, "JSON"):
         found = json.loads(whole(request.path, MOST_TEXT))
-    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        keys = dict.fromkeys(key for row in found for key in row)
-        found = {key: [row.get(key) for row in found] for key in keys}
-    elif isinstance(found, list) and found and all(_is_scored(row) for row in found):
-        return replace(open_flat(request, pyarrow.table(_scored(request, found))), unordered=True)
-    elif isinstance(found, list) and found:
-        with parsing(request.path, "a list of numbers, of equally long lists of numbers, or of objects"):
-            array = np.array(found)
-        return open_arrays(request, {BARE: Entry(array.shape, array.dtype.kind, lambda: array)})
     if isinstance(found, dict) and {"results", "configs"} <= set(found):
         raise failure(
             request.path,
             "expected a sample log of lm-evaluation-harness, but this file has only its results: run lm_eval with "
             "--log_samples --output_path DIR and give the file DIR/**/samples_TASK_DATE.jsonl",
         )
+    found, left_out = _records_of(found)
+    if isinstance(found, list) and found and all(_is_scored(row) for row in found):
+        return replace(open_flat(request, pyarrow.table(_scored(request, found))), unordered=True)
+    if isinstance(found, list) and found:
+        with parsing(request.path, "a list of numbers, of equally long lists of numbers, or of objects"):
+            array = np.array(found)
+        return open_arrays(request, {BARE: Entry(array.shape, array.dtype.kind, lambda: array)})
     if not isinstance(found, dict) or not all(isinstance(column, list) for column in found.values()):
-        raise failure(request.path, f"expected a list of objects, or an object of lists, got {quote(found)}")
+        shown = quote(found)
+        if isinstance(found, dict) and not any(isinstance(value, (list, dict)) for value in found.values()):
+            shown += ": results without samples; write the label and the predicted probabilities of each row"
+        raise failure(request.path, f"expected a list of objects, or an object of lists, got {shown}")
     with parsing(request.path, "columns of one type and the same length"):
         table = pyarrow.table(found)
-    return open_flat(request, table)
+    return open_flat(request, table, left_out)
+
+
+def _records_of(found: Any) -> tuple[Any, tuple[str, ...]]:
+    """The columns of a JSON table in any form that pandas writes, and what else was beside them."""
+    rows: Any
+    notes: tuple[str, ...] = ()
+    if isinstance(found, dict):
+        rows, columns = found.get("data"), found.get("columns")
+        lists = {key: value for key, value in found.items() if isinstance(value, list) and value}
+        tables = [key for key, value in lists.items() if isinstance(value[0], dict)]
+        if isinstance(rows, list) and isinstance(columns, list) and all(isinstance(row, list) for row in rows):
+            return {str(name): list(cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True)}, ()
+        if isinstance(rows, list) and {"schema", "data"} == set(found):
+            found = rows
+        elif found and all(isinstance(value, dict) and value for value in found.values()):
+            keys, inner = list(found), list(found.values())
+            if (
+                all(list(value) == list(inner[0]) for value in inner)
+                and not all(map(_is_number, keys))
+                and len(inner[0]) > max(1, len(inner))
+            ):  # of columns, each an object of its rows
+                return {key: list(value.values()) for key, value in found.items()}, ()
+            found = [{"id": key} | value if "id" not in value else value for key, value in found.items()]
+        elif len(tables) == 1 and len(lists[tables[0]]) > 1:
+            notes, found = (f"the rows are the list {quote(tables[0])}",), lists[tables[0]]
+        elif lists and len({len(value) for value in lists.values()}) == 1 and len(lists) < len(found):
+            notes, found = (f"left out: {listing([key for key in found if key not in lists])}",), lists
+    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
+        keys = dict.fromkeys(key for row in found for key in row)
+        return {key: [row.get(key) for row in found] for key in keys}, notes
+    return found, notes
 
 
 def _is_scored(row: Any) -> bool:

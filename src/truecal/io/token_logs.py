@@ -18,11 +18,12 @@ import numpy as np
 
 from truecal.io.array_files import Entry, open_arrays
 from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, Request
+from truecal.io.containers import inside
 from truecal.io.failures import parsing, quote
 from truecal.io.harness import json_lines
 from truecal.io.prediction_file import Floats, Indices, Predictions
 from truecal.io.source import Source
-from truecal.io.streams import byte_stream, split_suffix
+from truecal.io.streams import byte_stream
 
 BATCH = 1 << 16
 LONGEST_JSON = 1 << 30  # bytes of a .json file, which is read as a whole
@@ -90,7 +91,7 @@ def is_token_log(request: Request) -> bool:
     """Whether the first response has probabilities of tokens."""
     if request.kind not in (None, "top_label"):
         return request.kind == "tokens"
-    if split_suffix(request.path)[1] == ".json":
+    if inside(request.path).suffix == ".json":
         with parsing(request.path, "JSON"), byte_stream(request.path) as stream:
             start = stream.read(4096)
         if b'"choices"' not in start and b'"prompt_logprobs"' not in start:
@@ -405,7 +406,7 @@ def _number(value: Any) -> float:
 
 def _records(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     """Responses and the lines they are on; a .json file holds one, or a list of them, counted from 1."""
-    if split_suffix(request.path)[1] != ".json":
+    if inside(request.path).suffix != ".json":
         yield from json_lines(request)
         return
     with parsing(request.path, "JSON"), byte_stream(request.path) as stream:
