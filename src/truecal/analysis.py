@@ -1,10 +1,8 @@
-"""Tables of bins, signed mean gaps, dominance and leaderboards of models, bands, and the noise of U."""
+"""Tables of bins, signed mean gaps, dominance and leaderboards of models and bands."""
 
 from .inference.bands import consistency_bands as consistency_bands
 from .inference.direction import MeanGap as MeanGap
 from .inference.direction import mean_gap as mean_gap
-from .inference.null_band import Noise as Noise
-from .inference.null_band import noise_of_U as noise_of_U
 from .inference.null_band import null_band as null_band
 from .results.compare import same_order as same_order
 from .results.leaderboard import Leaderboard as Leaderboard

@@ -13,7 +13,7 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import arguments, rows_of, us_of
 from truecal import calibration_test
-from truecal.analysis import mean_gap, noise_of_U
+from truecal.analysis import mean_gap
 from truecal.inference import null as null_module
 from truecal.inference.binned_sample import BinnedSample
 from truecal.inference.null import calibrated_world, draw_labels, simulate
@@ -105,8 +105,6 @@ def test_linear_properties_draw_whole_labels(phi):
     labels = draw_labels(np.random.default_rng(1), p, 5)
     expected = [us_of(error, error.read(label, p)) for label in labels]
     np.testing.assert_allclose(drawn, expected, atol=1e-12)
-    test = calibration_test(y, p, error=error, n_resamples=99)
-    assert (test.details[0].closed_form_sd is None) == (np.ndim(phi) == 2)
 
 
 def test_blocks_do_not_change_the_draws(monkeypatch):
@@ -121,11 +119,11 @@ def test_blocks_do_not_change_the_draws(monkeypatch):
 @pytest.mark.slow
 def test_label_blocks_give_the_same_law(monkeypatch):
     y, p = rows_of(3, 60, 3)
-    whole = noise_of_U(y, p, n_bins=3, n_resamples=2000)
+    whole = calibration_test(y, p, n_bins=3, n_resamples=2000).details[0].null_sd
     monkeypatch.setattr(null_module, "_BLOCK", 500)
     monkeypatch.setattr(null_module, "_CDF_ENTRIES", 16)
-    pieces = noise_of_U(y, p, n_bins=3, n_resamples=2000)
-    assert pieces.sd == pytest.approx(whole.sd, rel=0.12)  # each sd has a relative error of about 2-3%
+    pieces = calibration_test(y, p, n_bins=3, n_resamples=2000).details[0].null_sd
+    assert pieces == pytest.approx(whole, rel=0.12)  # each sd has a relative error of about 2-3%
 
 
 def test_labels_are_drawn_from_the_rows():
@@ -172,31 +170,26 @@ def test_closed_form_moments_are_those_of_all_outcomes(rule, reports):
     error = tc.CalibrationError(tc.Binary(), rule)
     p = np.array(reports)
     chance, us, losses = enumerate_null(error, p, 2)
-    noise = noise_of_U([0] * len(p), p, error=error)
-    np.testing.assert_allclose(chance @ us, 0.0, atol=1e-13)
-    np.testing.assert_allclose(np.atleast_1d(noise.sd), np.sqrt(chance @ us**2), atol=1e-12)
-    assert noise.loss == pytest.approx(chance @ losses, abs=1e-13)
-    assert noise.method == "exact"
-    # n·LinCE = loss + U: its variance is n⁻² Σ s(1 − 4s) plus that of U, which the loss does not correlate with
     s = p * (1 - p)
+    pieces = BinnedSample.of(error, error.read([0] * len(p), p))
+    squares = 2 * sum(piece.weight * piece.cells.pairs_of_squares(s) for piece in pieces) / len(p) ** 2
+    np.testing.assert_allclose(chance @ us, 0.0, atol=1e-13)
+    np.testing.assert_allclose(squares, chance @ us**2, atol=1e-12)
+    assert s.mean() == pytest.approx(chance @ losses, abs=1e-13)
+    # n·LinCE = loss + U: its variance is n⁻² Σ s(1 − 4s) plus that of U, which the loss does not correlate with
     both = losses[:, None] + us
     variance = chance @ both**2 - (chance @ both) ** 2
-    np.testing.assert_allclose(
-        variance, (s * (1 - 4 * s)).sum() / len(p) ** 2 + np.atleast_1d(noise.sd) ** 2, atol=1e-12
-    )
+    np.testing.assert_allclose(variance, (s * (1 - 4 * s)).sum() / len(p) ** 2 + squares, atol=1e-12)
 
 
 @pytest.mark.slow
 def test_closed_form_moments_of_the_corrected_confidence_error():
     p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.5, 0.25, 0.25], [0.1, 0.0, 0.9], [0.34, 0.33, 0.33]])
     error = get_error("confidence", (1, 2))
-    chance, us, losses = enumerate_null(error, p, 3)
-    noise = noise_of_U([0] * 5, p, error=error)
-    np.testing.assert_allclose(noise.sd, np.sqrt(chance @ us**2), atol=1e-12)
-    assert noise.loss == pytest.approx(chance @ losses)
+    chance, _, losses = enumerate_null(error, p, 3)
     c = p.max(axis=1)
-    assert noise.loss == pytest.approx((1 - c**2).mean())
-    assert chance @ losses**2 - noise.loss**2 == pytest.approx((4 * c**3 * (1 - c)).sum() / 25)
+    assert chance @ losses == pytest.approx((1 - c**2).mean())
+    assert chance @ losses**2 - (chance @ losses) ** 2 == pytest.approx((4 * c**3 * (1 - c)).sum() / 25)
 
 
 @pytest.mark.heavy
@@ -205,16 +198,13 @@ def test_resampled_moments_and_pvalue_are_near_those_of_all_outcomes(name):
     y = [2, 2, 0, 1, 2]
     p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.5, 0.25, 0.25], [0.1, 0.0, 0.9], [0.34, 0.33, 0.33]])
     error = get_error(name) if name.endswith("two_bin") else get_error(name, 2)
-    chance, us, losses = enumerate_null(error, p, 3)
+    chance, us, _ = enumerate_null(error, p, 3)
     draws = 5000
     test = calibration_test(y, p, error=error, n_resamples=draws)
     sd = float(np.sqrt(chance @ us[:, 0] ** 2))
     assert test.details[0].null_sd == pytest.approx(sd, rel=0.1)
     exact = chance @ (us[:, 0] >= error.decompose(y, p).U - 1e-12)
     assert test.pvalue == pytest.approx(exact, abs=5 * 0.5 / np.sqrt(draws))
-    noise = noise_of_U(y, p, error=error)
-    assert noise.loss == pytest.approx(chance @ losses)
-    assert test.details[0].closed_form_sd is None and noise.method == "999 resamples"
 
 
 def test_equal_values_count_as_at_least_as_large():

@@ -11,7 +11,7 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of, softmax, world
 from truecal import calibration_test, paired_difference
-from truecal.analysis import mean_gap, noise_of_U, null_band
+from truecal.analysis import mean_gap, null_band
 from truecal.kinds.named_errors import get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
@@ -173,7 +173,6 @@ def test_the_unit_of_the_weights_does_not_matter(power):
         lambda w: confidence_interval(y, p, n_bins=5, sample_weight=w, what="score").to_dict(),
         lambda w: paired_difference(y, p, p[::-1], n_bins=5, sample_weight=w).gap_sq.to_dict(),
         lambda w: mean_gap(y, p, sample_weight=w).to_dict(),
-        lambda w: {"sd": noise_of_U(y, p, error="confidence", sample_weight=w).sd},
         lambda w: {"low": null_band(y, p, sample_weight=w, n_resamples=99).low},
     ):
         usual, extreme = call(w), call(w * 10.0**power)
@@ -186,7 +185,7 @@ def test_an_offset_of_phi_changes_nothing():
     y, p = rows_of(3, 40, 2, tied=False)
     rule = tc.Quantile(5)
     plain, moved = (
-        noise_of_U(y, p, error=tc.CalibrationError(tc.Linear(np.array([0.0, 1.0, 2.0]) + offset), rule)).sd
+        confidence_interval(y, p, error=tc.CalibrationError(tc.Linear(np.arange(3.0) + offset), rule)).estimate
         for offset in (0.0, 1e9)
     )
     assert moved == pytest.approx(plain, rel=1e-6)
@@ -235,5 +234,3 @@ def test_l1_gets_a_band_and_the_reason_but_no_interval():
         calibration_test(y, p, error="confidence_l1")
     with pytest.raises(ValueError, match="norm='l1'"):
         paired_difference(y, p, p, error="confidence_l1")
-    with pytest.raises(ValueError, match="use null_band"):
-        noise_of_U(y, p, error="confidence_l1")

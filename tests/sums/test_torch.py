@@ -432,7 +432,6 @@ def test_drawn_labels_follow_the_predictions():
         tc.gap,
         tc.analysis.mean_gap,
         tc.confidence_interval,
-        tc.analysis.noise_of_U,
         tc.analysis.consistency_bands,
         lambda y, p: tc.gap(y, p, error="classwise"),
         lambda y, p: tc.calibration_test(y, p, error="full", n_bins=2, n_resamples=99),

@@ -92,10 +92,6 @@ class Property(ABC):
         """The outcome values φ of drawn labels; None where labels are the outcomes."""
         return None
 
-    def variance(self, distributions: Array) -> Array | None:
-        """Per row, the variance of a scalar outcome under calibration; None where outcomes are vectors."""
-        return None
-
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
         """(n, k): the loss of each row if label j came; of distributions (n, k)."""
         n, k = proba.shape
@@ -366,9 +362,6 @@ class Linear(OfDistributions):
     def drawn(self, labels: Array, classes: int) -> Array:
         return np.asarray(self.phi[labels])
 
-    def variance(self, distributions: Array) -> Array | None:
-        return None if self.vector else _label_variance(distributions, self.phi)
-
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
         phi = self.phi.reshape(len(self.phi), -1)
         u = proba @ phi
@@ -392,14 +385,6 @@ class Linear(OfDistributions):
             labels=y,
             **unit_weights(weights),
         )
-
-
-def _label_variance(proba: Array, phi: Array) -> Array:
-    """Σ_r p_r (φ_r − Σ p φ)² per row; φ is centred first, since p @ φ² − (p @ φ)² cancels for a large offset."""
-    whole = proba.astype(np.float64)
-    whole /= whole.sum(axis=1, keepdims=True)  # labels are drawn from normalised rows
-    centred = phi - (phi.min() / 2 + phi.max() / 2)
-    return np.asarray(np.maximum(whole @ np.square(centred) - np.square(whole @ centred), 0.0))
 
 
 def _mean_values(proba: Array, phi: Array) -> Array:

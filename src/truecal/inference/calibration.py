@@ -33,7 +33,6 @@ from .null import (
     Draws,
     Sampler,
     calibrated_world,
-    closed_form_sd,
     draw_labels,
     draws_pvalue,
     simulate,
@@ -67,7 +66,6 @@ class FormDetail(Result):
     U: float | None = None
     n_bins: int | None = None
     null_sd: float | None = None
-    closed_form_sd: float | None = None
     low: float = 0.0
     """Where this form rejects, how many points the probabilities are off at least, at the level of all forms."""
 
@@ -76,8 +74,7 @@ class FormDetail(Result):
         """The name of the form, with U and its noise where it has one."""
         if self.U is None:
             return self.name
-        exact = "" if self.closed_form_sd is None else f", closed form ± {self.closed_form_sd:.4g}"
-        return f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}{exact}"
+        return f"{self.name}: U {self.U:+.4g}, if calibrated ± {self.null_sd:.4g}"
 
     def __repr__(self) -> str:
         return f"{self.text}; {p_text(self.pvalue)}"
@@ -335,8 +332,8 @@ def u_test(
     """The test on U of one error, at one bin count or at several together."""
     if frozen.error.norm == "l1":
         raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
-    simulated, null, exact = _simulated(frozen, draws, seed, sampler)
-    details = _details(frozen, simulated, exact)
+    simulated, null = _simulated(frozen, draws, seed, sampler)
+    details = _details(frozen, simulated)
     pvalue = details[0].pvalue
     standard = standardised(simulated)
     if len(details) > 1:
@@ -351,8 +348,8 @@ def u_test(
     return CalibrationTest(*about, level=level, low_gap=max(low, 0.0), reason=name)
 
 
-def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str, Array | None]:
-    """Draws of U, what they are drawn from, and the closed form of their sd where there is one.
+def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str]:
+    """Draws of U, and what they are drawn from.
 
     Predictions on a GPU are drawn from and counted there, over quantile bins without weights; else on the CPU.
     """
@@ -361,10 +358,10 @@ def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | N
         found = _device().simulate(frozen.error, sample, draws, seed) if sampler is None else None
         if found is not None:
             one = POSITIVE if sample.wrong is None else BERNOULLI
-            return snapped(found[0], found[1], sample), CATEGORICAL if sample.reports.ndim == 2 else one, None
+            return snapped(found[0], found[1], sample), CATEGORICAL if sample.reports.ndim == 2 else one
         frozen = frozen.on_host
     world = calibrated_world(frozen, sampler)
-    return simulate(world, draws, seed), world.null, closed_form_sd(world)
+    return simulate(world, draws, seed), world.null
 
 
 def _device() -> Any:
@@ -372,7 +369,7 @@ def _device() -> Any:
     return importlib.import_module("truecal.inference.device_draws")
 
 
-def _details(frozen: BinnedSample, draws: Draws, exact: Array | None) -> tuple[FormDetail, ...]:
+def _details(frozen: BinnedSample, draws: Draws) -> tuple[FormDetail, ...]:
     return tuple(
         FormDetail(
             name="U" if m is None else bins_text(m),
@@ -380,7 +377,6 @@ def _details(frozen: BinnedSample, draws: Draws, exact: Array | None) -> tuple[F
             U=float(draws.observed[c]),
             n_bins=m,
             null_sd=float(draws.drawn[:, c].std()),
-            closed_form_sd=None if exact is None else float(exact[c]),
         )
         for c, m in enumerate(frozen.counts)
     )

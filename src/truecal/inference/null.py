@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.cells import BinCells, Bins, KernelCells, Piece, pairs_in_runs
+from ..core.cells import BinCells, Bins, Piece
 from ..core.data import row_blocks
 from ..core.properties import Property
 from ..core.sample import Sample
@@ -47,8 +47,6 @@ class World:
     draw: Callable[[np.random.Generator, int], Array]
     """(generator, size) -> (size, n) marks, or (size, n) or (size, n, d) values."""
     null: str
-    variance: Array | None
-    """Per row, the variance of the scalar outcome under calibration; None where outcomes are not scalar."""
 
     @property
     def indices(self) -> bool:
@@ -62,20 +60,20 @@ def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> Wo
     if sampler is not None:
         if sample.values is None:
             raise ValueError("sampler cannot be used: labels are drawn from the reported probabilities themselves")
-        return World(frozen, _from_sampler(sampler, sample), GIVEN, None)
+        return World(frozen, _from_sampler(sampler, sample), GIVEN)
     proba, property = sample.distributions, error.property
     if proba is not None and property.drawn(np.zeros(1, int), proba.shape[-1]) is not None:
-        return World(frozen, partial(_drawn_values, property, proba), CATEGORICAL, property.variance(proba))
+        return World(frozen, partial(_drawn_values, property, proba), CATEGORICAL)
     if sample.values is not None:
         raise ValueError(
             "the distribution of outcomes under calibration is unknown: pass sampler=, a function "
             "of a numpy Generator that returns one array of outcomes drawn with the predictions as their means"
         )
     if sample.reports.ndim == 2:
-        return World(frozen, lambda rng, b: draw_labels(rng, sample.reports, b), CATEGORICAL, None)
+        return World(frozen, lambda rng, b: draw_labels(rng, sample.reports, b), CATEGORICAL)
     u = sample.reports.astype(np.float64)
     null = POSITIVE if sample.wrong is None else BERNOULLI
-    return World(frozen, lambda rng, b: rng.random((b, len(u))) < u, null, u * (1 - u))
+    return World(frozen, lambda rng, b: rng.random((b, len(u))) < u, null)
 
 
 def _drawn_values(property: Property, proba: Array, rng: np.random.Generator, size: int) -> Array:
@@ -153,16 +151,6 @@ def draws_pvalue(observed: float, drawn: Array) -> float:
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))
 
 
-def closed_form_sd(world: World) -> Array | None:
-    """sd of U under calibration per bin count, Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j; None where outcomes are vectors."""
-    if world.variance is None:
-        return None
-    sample = world.frozen.sample
-    s = world.variance if sample.weights is None else world.variance * np.square(sample.weights)
-    pairs = sum(p.weight * p.cells.pairs_of_squares(s) for p in world.frozen)
-    return np.asarray(np.sqrt(2 * np.maximum(pairs, 0.0)) / sample.total_weight_sq)
-
-
 def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator[int]:
     per_draw = world.frozen.sample.rows * (world.frozen.sample.views if world.frozen.sample.values is not None else 1)
     if world.indices and isinstance(parts[0].cells, BinCells):
@@ -179,9 +167,6 @@ def _statistic(world: World, parts: list[Piece]) -> Callable[[Array], Array]:
     if world.indices and all(isinstance(p.cells, BinCells) for p in parts):
         count = LabelCounts.of(world.frozen.sample, parts, world.frozen.error.norm)
         return lambda drawn: count.statistic(drawn) / scale
-    if world.indices:
-        kernels = LabelKernels.of(world.frozen.sample, parts)
-        return lambda drawn: kernels.statistic(drawn) / scale
     return lambda drawn: _dense(world, parts, drawn) / scale
 
 
@@ -296,54 +281,3 @@ def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
     if repeat > 1:
         share = sparse.kron(share, sparse.eye_array(repeat), format="csr")
     return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), bool(extra.any()), alone)
-
-
-@dataclass(frozen=True)
-class LabelKernels:
-    """Class labels and kernels: one sort of the rows by (label, report) per draw."""
-
-    sample: Sample
-    forms: tuple[KernelCells, ...]
-    ranks: Array
-    """(n, k): the place of each row in the order of each class."""
-    field: Array
-    """(n, k): w_i Σ_{j≠i} G_ij w_j p_jc, with the weights of the pieces."""
-    constant: float
-    weight: float
-
-    @staticmethod
-    def of(sample: Sample, pieces: list[Piece]) -> LabelKernels:
-        # the caller chose pieces with kernels
-        forms: tuple[KernelCells, ...] = tuple(p.cells for p in pieces)  # type: ignore[misc]
-        w = sample.row_weights
-        ranks = np.empty((sample.rows, len(forms)), dtype=np.int64)
-        field = np.zeros((sample.rows, sample.views))
-        constant = 0.0
-        for place, piece in enumerate(pieces):
-            form = piece.cells
-            assert isinstance(form, KernelCells)
-            ranks[form.order, place] = np.arange(sample.rows)
-            for tile in piece.tiles(sample.rows):
-                weighted = sample.reports[:, tile].T.astype(np.float64) * w
-                others = piece.weight * form.others(weighted)
-                constant += float(np.einsum("vi,vi->", weighted, others))
-                field[:, tile] += (w * others).T
-        return LabelKernels(sample, forms, ranks, field, constant, pieces[0].weight)
-
-    def statistic(self, drawn: Array) -> Array:
-        """(draws, 1) pair sums."""
-        rows = np.arange(self.sample.rows)
-        points = np.stack([form.unit_points for form in self.forms])
-        out = np.empty((len(drawn), 1))
-        for place, labels in enumerate(drawn):
-            equal = self.weight * self._equal_labels(labels.astype(np.int64), points)
-            out[place] = self.constant - 2 * float(self.field[rows, labels].sum()) + equal
-        return out
-
-    def _equal_labels(self, labels: Array, points: Array) -> float:
-        """Σ_{i≠j, y_i = y_j} w_i w_j G_ij, for each class by its own reports."""
-        n = len(labels)
-        rank = self.ranks[np.arange(n), labels]
-        rows = np.argsort(labels * n + rank)
-        at = points[labels[rows], rank[rows]]
-        return float(pairs_in_runs(self.forms[0].rule, labels[rows], at, self.sample.row_weights[rows]).sum())

@@ -1,4 +1,4 @@
-"""null_band and noise_of_U: the range of an error, and the noise of U, if the predictor were calibrated."""
+"""null_band: the range of an error if the predictor were calibrated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.frames import matching_rows
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
@@ -15,7 +14,7 @@ from ..core.types import Array
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .checks import check_band_draws, check_draws, check_level, p_of_draws, read_error, shown_bins
-from .null import Sampler, World, calibrated_world, closed_form_sd, draws_pvalue, simulate
+from .null import Sampler, calibrated_world, draws_pvalue, simulate
 
 
 @final
@@ -107,88 +106,3 @@ def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:
     rank = check_band_draws(len(drawn), level)
     ordered = np.sort(drawn, axis=0)
     return ordered[rank - 1], ordered[-rank]
-
-
-@final
-@dataclass(frozen=True, repr=False, eq=False)
-class Noise(Result):
-    """The sd of U under calibration at the chosen bin count(s), the loss expected under calibration, and their ratio.
-
-    `relative` is the share of n·error that is noise. At a fixed number of bins it does
-    not shrink with n; more bins shrink it.
-    """
-
-    sd: float | Array
-    loss: float
-    relative: float | Array
-    n_bins: int | tuple[int, ...] | None
-    method: str
-    n_samples: int
-    name: str
-
-    def __repr__(self) -> str:
-        bins = self.n_bins if isinstance(self.n_bins, tuple) else (self.n_bins,)
-        lines = [f"Noise of U under calibration, {self.name}, {self.n_samples} samples ({self.method})"]
-        for m, sd, share in zip(bins, np.atleast_1d(self.sd), np.atleast_1d(self.relative), strict=True):
-            where = "" if m is None else f"{bins_text(m)}: "
-            lines.append(f"  {where}sd {sd:.4g}, {share:.1%} of the loss {self.loss:.4g}")
-        return "\n".join(lines)
-
-
-@matching_rows
-def noise_of_U(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    error: str | CalibrationError | None = None,
-    n_bins: BinCounts | None = None,
-    sample_weight: Any = None,
-    labels: Any = None,
-    sampler: Sampler | None = None,
-    n_resamples: int = 999,
-    seed: int = 0,
-) -> Noise:
-    """The noise of U for a calibrated predictor: Var U = 2 n⁻² Σ_{i≠j} G_ij² s_i s_j, s_i = u_i(1 − u_i).
-
-    Exact for scalar reports; for several views (classwise, full) the sd of `n_resamples` draws. `loss` is the mean loss
-    that a calibrated predictor with these reports expects, and `relative` = sd/loss. Labels are not used.
-
-    >>> import truecal as tc
-    >>> noise = tc.analysis.noise_of_U([0, 1, 0, 1], [.5, .5, .5, .5], error="binary", n_bins=1)
-    >>> round(noise.sd, 6), noise.loss
-    (0.306186, 0.25)
-    """
-    draws, seed = check_draws(n_resamples, seed)
-    metric = read_error(error, n_bins, y_proba)
-    if metric.norm == "l1":
-        raise ValueError("noise_of_U is about U, which norm='l1' errors do not have; use null_band for them")
-    sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
-    frozen = BinnedSample.of(metric, sample)
-    world = calibrated_world(frozen, sampler)
-    sd, method = closed_form_sd(world), "exact"
-    if sd is None:
-        sd, method = np.sqrt(np.square(simulate(world, draws, seed).drawn).mean(axis=0)), f"{draws} resamples"
-    loss = _expected_loss(world, draws, seed)
-    relative = metric.present(sd / loss if loss > 0 else np.zeros_like(sd))
-    return Noise(metric.present(sd), loss, relative, shown_bins(frozen.error), method, sample.rows, metric.symbol)
-
-
-def _expected_loss(world: World, n_resamples: int, seed: int) -> float:
-    """The mean associated loss under calibration, weighted by w² as the loss part is."""
-    sample, metric = world.frozen.sample, world.frozen.error
-    w = np.square(sample.row_weights)
-    if world.variance is not None:
-        per_row = world.variance
-        if metric.corrected:
-            per_row = per_row + 1 - sample.reports.astype(np.float64)
-    elif world.indices:
-        squares = np.einsum("ij,ij->i", sample.reports, sample.reports, dtype=np.float64)
-        per_row = (1 - squares) / sample.averaged
-    else:  # drawn outcomes of unknown law: the mean over draws
-        rng = np.random.default_rng(seed)
-        reports = sample.reports.astype(np.float64)
-        total = np.zeros(sample.rows)
-        for _ in range(n_resamples):
-            total += sample.square_sums((reports - world.draw(rng, 1)[0]).reshape(sample.rows, -1))
-        per_row = total / (n_resamples * sample.averaged)
-    return float(w @ per_row / w.sum())
