@@ -254,7 +254,7 @@ def test_a_pickle_is_never_opened_and_its_message_converts_it(folder, what):
     assert "never does" in said
     code = said.partition("python -c '")[2].removesuffix("'")
     subprocess.run([sys.executable, "-c", code], check=True)
-    made = next(path for path in folder.iterdir() if path.suffix in (".npz", ".parquet"))
+    made = next(path for path in folder.iterdir() if path.suffix in (".npz", ".csv"))
     assert read_predictions(made).n == N
 
 
