@@ -171,7 +171,7 @@ def _statistic(world: World, parts: list[Piece]) -> Callable[[Array], Array]:
 
 
 def _dense(world: World, parts: list[Piece], drawn: Array) -> Array:
-    """Outcomes that are not class labels: residuals written out, a few views at a time."""
+    """Residuals written out, a few views at a time: for outcomes that are no labels, and for averages over cuts."""
     sample, l1 = world.frozen.sample, world.frozen.error.norm == "l1"
     total: Array | float = 0.0
     for piece in parts:
@@ -185,11 +185,14 @@ def _dense(world: World, parts: list[Piece], drawn: Array) -> Array:
 
 
 def _drawn_residuals(sample: Sample, drawn: Array, columns: slice) -> Array:
-    """(draws, views, n) residuals of some views, of 0/1 outcomes or of values."""
+    """(draws, views, n) residuals of some views, of 0/1 outcomes, class labels or values."""
     if sample.reports.ndim == 1:
         r = (sample.reports.astype(np.float64) - drawn)[:, None, :]
     else:
-        r = sample.reports[:, columns].T.astype(np.float64) - np.moveaxis(drawn[:, :, columns], 1, 2)
+        labels = drawn.ndim == 2
+        views = np.arange(columns.start, columns.stop)[:, None]
+        outcomes = drawn[:, None, :] == views if labels else np.moveaxis(drawn[:, :, columns], 1, 2)
+        r = sample.reports[:, columns].T.astype(np.float64) - outcomes
     return r if sample.weights is None else r * sample.weights
 
 
