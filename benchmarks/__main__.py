@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-COSTS = ("waiting", "peers", "core", "inference", "recalibration", "scale", "cluster", "sql", "segmentation")
+COSTS = ("waiting", "peers", "core", "inference", "recalibration", "maps", "scale", "cluster", "sql", "segmentation")
 RATES = ("calibration", "monitor", "kinds", "language")
 """Simulations, here with few samples: their pages name the commands that make their tables, which take longer."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
@@ -27,8 +28,6 @@ from truecal.recalibration.base import (
     probabilities_of,
 )
 from truecal.recalibration.temperature import TemperatureScaling
-
-SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 def inner_edges(p: Float64s, n_bins: int, strategy: str) -> Float64s:
@@ -219,7 +218,7 @@ class IsotonicOneVsRest(ProbabilityMap):
     class that no validation sample has keeps its predicted probability; a row whose maps are all 0 stays as it was.
 
     Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, one IsotonicRegression per
-    class (None for an absent class), `classes_`.
+    class (None for an absent class), of two classes one for the second; `classes_`.
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]
@@ -229,9 +228,12 @@ class IsotonicOneVsRest(ProbabilityMap):
     """
 
     def _fit(self, data: ValidationData) -> None:
-        p = probabilities_of(data.logits)
+        p, present = probabilities_of(data.logits), np.unique(data.y)
         self.maps_: list[IsotonicRegression | None] = [None] * p.shape[1]
-        for r in np.unique(data.y):
+        if len(present) == p.shape[1] == 2:  # the map of the other class is its mirror image
+            self.maps_ = [self._curve(p[:, 1], data.y == 1, data.weight)]
+            return
+        for r in present:
             self.maps_[r] = self._curve(p[:, r], data.y == r, data.weight)
 
     def _curve(self, p: Float64s, outcome: NDArray[Any], weight: Float64s | None) -> IsotonicRegression:
@@ -239,6 +241,9 @@ class IsotonicOneVsRest(ProbabilityMap):
 
     def _probabilities(self, logits: Logits) -> Float64s:
         p = probabilities_of(logits)
+        if len(self.maps_) == 1 and self.maps_[0] is not None:
+            q = self.maps_[0].predict(p[:, 1])
+            return np.column_stack([1 - q, q])
         columns = [p[:, r] if f is None else f.predict(p[:, r]) for r, f in enumerate(self.maps_)]
         return normalise(np.column_stack(columns), p)
 
@@ -264,9 +269,12 @@ class CenteredIsotonic(IsotonicOneVsRest):
     def _curve(self, p: Float64s, outcome: NDArray[Any], weight: Float64s | None) -> IsotonicRegression:
         order = np.argsort(p, kind="stable")
         x, w = p[order], np.asarray(weight)[order]
-        level, block = np.unique(super()._curve(p, outcome, weight).predict(x), return_inverse=True)
-        middle = np.bincount(block, w * x) / np.bincount(block, w)
-        first, last = (x[np.searchsorted(block, np.arange(len(level)), side) - (side == "right")] for side in SIDES)
+        start = np.flatnonzero(np.diff(x, prepend=-1))  # of equal predictions
+        mass, total = np.add.reduceat(w, start), np.add.reduceat(w * outcome[order], start)
+        found = np.clip(isotonic_regression(total / mass, weights=mass).x, 0, 1)
+        head = np.flatnonzero(np.diff(found, prepend=-1))  # of equal levels
+        level, first, last = found[head], x[start[head]], x[np.append(start[head[1:]], len(x)) - 1]
+        middle = np.add.reduceat(mass * x[start], head) / np.add.reduceat(mass, head)
         flat = (level == 0) | (level == 1)
         places = np.concatenate([first[:1], first[flat], middle[~flat], last[flat], last[-1:]])
         levels = np.concatenate([level[:1], level[flat], level[~flat], level[flat], level[-1:]])

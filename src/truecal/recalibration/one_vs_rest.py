@@ -84,7 +84,8 @@ class OneVsRest(ProbabilityMap):
 
 def sigmoid(x: Float64s) -> Float64s:
     """1 / (1 + exp −x), without overflow."""
-    return np.asarray(np.exp(-np.logaddexp(0, -x)))
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x > 0, 1, small) / (1 + small))
 
 
 def logistic(
@@ -99,7 +100,7 @@ def logistic(
 
     def value_and_slope(theta: Float64s) -> tuple[float, Float64s]:
         x = design @ theta
-        value = share @ (np.logaddexp(0, x) - target * x)
+        value = share @ (np.log1p(np.exp(-np.abs(x))) + ((x > 0) - target) * x)
         return float(value), np.asarray((share * (sigmoid(x) - target)) @ design)
 
     origin = np.append(np.asarray(start) * size, 0.0)
