@@ -51,6 +51,8 @@ FEWEST_IN_FOLD = 20
 DECISIONS = "every prediction is 0 or 1: these are decisions, not probabilities; pass predict_proba, not predict"
 MOST_ORDERED = 1 << 20
 """Of more rows the confidences are not put in order: discrimination is left out."""
+HISTOGRAM_BARS = 20
+"""Parts of [0, 1] in which predictions are counted for a diagram."""
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
 BESIDE = 1 << 15
@@ -344,7 +346,11 @@ class _Work:
                 self.found.note(
                     f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws"
                 )
-        return Reliability(name, m, frozen.table(place), bands)
+        histogram = None
+        if sample.views == 1 and not is_tensor(sample.reports):
+            reports = np.asarray(sample.reports, dtype=float).ravel()
+            histogram = np.histogram(reports, HISTOGRAM_BARS, (0.0, 1.0), weights=sample.row_weights)[0]
+        return Reliability(name, m, frozen.table(place), bands, histogram)
 
     def _dependent(self, frozen: BinnedSample) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""

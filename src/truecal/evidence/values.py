@@ -71,6 +71,14 @@ class Reliability:
     n_bins: int
     table: BinTable
     bands: ConsistencyBands | None
+    histogram: Array | None = None
+    """Rows (or weight) in equal parts of [0, 1], of diagrams with one view whose rows are known."""
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What the axes are called: confidence and accuracy of the top class, or else probability and frequency."""
+        top = COMPOSED[self.error].property.picks_outcome if self.error in COMPOSED else False
+        return ("confidence", "accuracy") if top else ("predicted probability", "observed frequency")
 
     @property
     def count(self) -> Array:
@@ -96,7 +104,7 @@ class Reliability:
 
     def to_dict(self) -> dict[str, Any]:
         """Lists of one row per view; empty bins have no means (None)."""
-        names = ("count", "mean_report", "mean_outcome", "low", "high")
+        names = ("count", "mean_report", "mean_outcome", "low", "high", "histogram")
         return {"error": self.error, "n_bins": self.n_bins} | {name: plain(getattr(self, name)) for name in names}
 
 

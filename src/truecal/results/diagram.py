@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 SIZE, LEFT, TOP = 180, 40, 22  # of the square and of the margins, in pixels
 MOST_SHOWN = 4
-_TOP_LABEL = ("confidence", "top_label", "binary")
+_MAIN = ("binary", "confidence", "top_label")
 
 
 def main_diagram(diagrams: Mapping[str, Reliability]) -> Reliability | None:
-    """The diagram of the top class, or of the only probability, or the first there is."""
-    found = next((diagrams[name] for name in _TOP_LABEL if name in diagrams), None)
+    """The diagram of what the gap measures: the one probability there is, or else the confidence, or else the first."""
+    found = next((diagrams[name] for name in _MAIN if name in diagrams), None)
     return found or next(iter(diagrams.values()), None)
 
 
 def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
-    """The main diagram: points, the band of a calibrated model, the diagonal, and how full the bins are."""
+    """The main diagram: points, the band of a calibrated model, the diagonal, and a histogram of predictions."""
     diagram = main_diagram(diagrams)
     if diagram is None:
         return ""
     full = diagram.count[0] > 0
-    x, y, count = diagram.mean_report[0][full], diagram.mean_outcome[0][full], diagram.count[0][full]
+    x, y = diagram.mean_report[0][full], diagram.mean_outcome[0][full]
     if len(x) == 0:
         return ""
     parts = []
@@ -36,11 +36,12 @@ def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
         edge = [*_points(x, diagram.low[0][full]), *_points(x, diagram.high[0][full])[::-1]]
         parts.append(f'<polygon points="{" ".join(edge)}" fill="#999999" fill-opacity="0.35"/>')
     right, bottom = LEFT + SIZE, TOP + SIZE
-    for at, share in zip(x, count / count.max(), strict=True):
-        height = SIZE / 8 * float(share)
+    bars = () if diagram.histogram is None else diagram.histogram / max(diagram.histogram.max(), 1e-300)
+    for i, share in enumerate(bars):
+        wide, high = SIZE / len(bars), SIZE / 8 * float(share)
         parts.append(
-            f'<line x1="{_across(at)}" x2="{_across(at)}" y1="{bottom}" y2="{bottom - height:.1f}" '
-            'stroke="#56B4E9" stroke-width="2"/>'
+            f'<rect x="{LEFT + i * wide:.1f}" y="{bottom - high:.1f}" width="{wide - 1:.1f}" height="{high:.1f}" '
+            'fill="#56B4E9" fill-opacity="0.6"/>'
         )
     frame = f'x="{LEFT}" y="{TOP}" width="{SIZE}" height="{SIZE}" fill="none" stroke="currentColor"'
     parts.append(f'<rect {frame} stroke-opacity="0.4"/>')
@@ -48,16 +49,16 @@ def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
         f'<line x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{TOP}" stroke="currentColor" stroke-opacity="0.6" '
         'stroke-dasharray="4 3"/>'
     )
-    drawn = _points(x, y)
-    parts.append(f'<polyline points="{" ".join(drawn)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>')
-    for point in drawn:
+    for point in _points(x, y):
         cx, cy = point.split(",")
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="#0072B2"/>')
+    across, up_words = diagram.axes
+    numbers = "; ".join(f"{a:.0%} predicted, {b:.0%} observed" for a, b in zip(x, y, strict=True))
     shown = title if len(title) <= 32 else f"{title[:31]}…"
     texts = [
         (LEFT + SIZE / 2, TOP - 8, "middle", shown, ""),
-        (LEFT + SIZE / 2, bottom + 30, "middle", "predicted probability", ""),
-        (12, TOP + SIZE / 2, "middle", "observed frequency", f' transform="rotate(-90 12 {TOP + SIZE / 2})"'),
+        (LEFT + SIZE / 2, bottom + 30, "middle", across, ""),
+        (12, TOP + SIZE / 2, "middle", up_words, f' transform="rotate(-90 12 {TOP + SIZE / 2})"'),
         *((LEFT + SIZE * tick / 2, bottom + 14, "middle", f"{tick / 2:g}", "") for tick in range(3)),
         *((LEFT - 5, bottom - SIZE * tick / 2 + 4, "end", f"{tick / 2:g}", "") for tick in range(3)),
     ]
@@ -68,7 +69,8 @@ def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
     width, height = right + 12, bottom + 38
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'role="img" aria-label="Reliability diagram" font-family="sans-serif" font-size="11" fill="currentColor">'
+        f'role="img" aria-label="Reliability diagram: {numbers}" font-family="sans-serif" font-size="11" '
+        f'fill="currentColor">'
         f"{''.join(parts)}</svg>"
     )
 

@@ -75,9 +75,9 @@ def reliability(
 ) -> Any:
     """Reliability diagram: observed frequency against predicted probability, bin by bin.
 
-    The grey band is where a calibrated model's points would fall; bars at the bottom show how full each bin is.
+    The grey band is where a calibrated model's points would fall; bars at the bottom are a histogram of predictions.
     `source` and `y_proba` are labels and predictions as `tc.evaluate` takes them, which is called with `name`. Or
-    `source` alone is an Evaluation (its confidence diagram) or one of its `reliability` values. The title has the name
+    `source` alone is an Evaluation (the diagram of its gap) or one of its `reliability` values. The title has the name
     of the model and its gap, unless it is given; `view` is the class of a classwise diagram; `style` is that of the
     curve, such as color.
 
@@ -99,14 +99,15 @@ def reliability(
     ax = _axes(ax, figsize=(4.2, 4.2))
     full = diagram.count[view] > 0
     x, y = diagram.mean_report[view][full], diagram.mean_outcome[view][full]
-    _draw_counts(ax, x, diagram.count[view][full])
+    _draw_histogram(ax, diagram.histogram)
+    _say_counts(ax, diagram.count[view][full])
     if diagram.low is not None and diagram.high is not None:
         low, high = diagram.low[view][full], diagram.high[view][full]
         ax.fill_between(x, low, high, color=_BAND, alpha=0.35, linewidth=0, label="calibrated", zorder=1)
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
-    curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 4, "linewidth": 1.4, "zorder": 3}
+    curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 5, "linestyle": "", "zorder": 3}
     ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
-    ax.set(xlabel="predicted probability", ylabel="observed frequency", aspect="equal")
+    ax.set(xlabel=diagram.axes[0], ylabel=diagram.axes[1], aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     words = _title(source) if title is None else title
     if words:
@@ -134,13 +135,21 @@ def _diagram(source: Any) -> Reliability:
     return found
 
 
-def _draw_counts(ax: Any, x: Array, count: Array) -> None:
-    """A thin bar per bin at the bottom, the fullest bin an eighth of the height, and the counts in words."""
-    if len(x) == 0:
+def _draw_histogram(ax: Any, bars: Array | None) -> None:
+    """How many predictions there are along the axis, the tallest bar an eighth of the height."""
+    if bars is None or not bars.any():
         return
-    ax.vlines(x, 0, count / count.max() / 8, color="#56B4E9", linewidth=2, zorder=0)
+    left = np.arange(len(bars)) / len(bars)
+    heights = bars / bars.max() / 8
+    ax.bar(left, heights, width=0.9 / len(bars), align="edge", color="#56B4E9", alpha=0.6, zorder=0)
+
+
+def _say_counts(ax: Any, count: Array) -> None:
+    """The number of bins and of rows in them, in words."""
+    if len(count) == 0:
+        return
     low, high = f"{count.min():,.0f}", f"{count.max():,.0f}"
-    words = f"{len(x)} bins of {low if low == high else f'{low} to {high}'}"
+    words = f"{len(count)} bins of {low if low == high else f'{low} to {high}'}"
     ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize="x-small", color="#2b6f94")
 
 
