@@ -28,14 +28,14 @@ ERRORS: dict[str, Any] = {**COMPOSED, **BASELINES}
 
 def possible_errors(kind: Kind) -> tuple[str, ...]:
     """Every measure that predictions of a kind can be measured by, if it is named."""
-    return tuple(name for name, error in ERRORS.items() if kind.checks(error.property, if_named=True))
+    return kind.measures(ERRORS, if_named=True)
 
 
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     """The errors to compute: all that apply, or the named ones, each of which must apply."""
-    possible = possible_errors(inputs.kind)
     if errors is None:
         return inputs.error_names()
+    possible = possible_errors(inputs.kind)
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:

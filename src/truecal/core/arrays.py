@@ -30,7 +30,7 @@ def on_device(x: Any) -> bool:
 
 def on_cpu(x: Any) -> Any:
     """An array where numpy can read it: one in the memory of a GPU is copied, anything else stays as it is."""
-    return device_backend().on_cpu(x) if on_device(x) else x
+    return device_backend().on_cpu(x) if not isinstance(x, HOST) and on_device(x) else x
 
 
 def is_tensor(x: Any) -> bool:

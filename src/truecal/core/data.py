@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import HOST, is_tensor, namespace
+from .arrays import HOST, namespace
 from .dispatch import DISPATCH, over_rows
 from .types import Array
 
@@ -193,7 +193,7 @@ def row_blocks(n: int, row_bytes: int, block_bytes: int = _VALIDATION_BYTES) -> 
 
 def wide_blocks(array: Array, rows: int, width: int) -> Iterable[slice]:
     """Consecutive slices of rows that are written out in float64 together: of a tensor as many as a GPU likes."""
-    return row_blocks(rows, 8 * width, 8 * DISPATCH.device_numbers if is_tensor(array) else _VALIDATION_BYTES)
+    return row_blocks(rows, 8 * width, _VALIDATION_BYTES if isinstance(array, HOST) else 8 * DISPATCH.device_numbers)
 
 
 def both_classes(positive: Array) -> Array:

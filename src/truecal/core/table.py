@@ -244,9 +244,9 @@ class BinTable:
         rates = self._pair_rates(pair_weight)
         gaps, paired = rates * (squares - self.residual_sq) / self.totals.weight, pair_weight * (rates > 0)
         every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
-        squared, absolute, own, gap, pairs = map(self._over_views, every)
-        totals = (squared, absolute, own, gap, pairs, gap)
-        return TableSums(*(totals if is_tensor(gap) else map(float, totals)))
+        totals = [x.sum() if self.shares is None else (self.shares @ x).sum() for x in every]
+        squared, absolute, own, gap, pairs = totals if is_tensor(gaps) else map(float, totals)
+        return TableSums(squared, absolute, own, gap, pairs, gap)
 
     def _grid_moments(self) -> TableSums:
         """The same where the cells are those of a grid between which an average cuts."""

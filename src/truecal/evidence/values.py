@@ -175,7 +175,7 @@ def gap_value(
 
 def errors_with_gap() -> tuple[str, ...]:
     """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
-    names = (name for name, error in COMPOSED.items() if error.has_gap)
+    names = [name for name, error in COMPOSED.items() if error.has_gap]
     return tuple(sorted(names, key=lambda name: COMPOSED[name].property.picks_outcome))
 
 

@@ -587,4 +587,6 @@ class _Made:
 
     def _read(self, outcomes: Array) -> tuple[Array, Array]:
         values, signs = self.forms.values(outcomes)
+        if isinstance(values, np.ndarray):
+            return values, signs
         return np.asarray(on_cpu(values)), np.asarray(on_cpu(signs))

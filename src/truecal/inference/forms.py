@@ -72,7 +72,7 @@ def _poisson_form(sums: Array, kernel: Array) -> Array:
     """Per row, Σ_ab s_a s_b exp(−distance of a and b/width), in one pass over the atoms: exp is a product of steps.
 
     No product of matrices: those of a linear algebra library wait for each other where threads draw side by side."""
-    if is_tensor(sums):
+    if not isinstance(sums, np.ndarray):
         return row_products(sums @ kernel, sums)
     columns = np.ascontiguousarray(sums.T)
     before, total = np.zeros(len(sums)), np.zeros(len(sums))
@@ -321,7 +321,7 @@ class ClassForms:
 
     def _squares(self, cells: Array, base: Array) -> Array:
         """Σ over cells of (predicted − observed)², draw by draw."""
-        if is_tensor(cells):
+        if not isinstance(cells, np.ndarray):
             sums = base - device_backend().counted(cells, self.weights, len(base))
             return row_products(sums, sums)
         out = np.empty(len(cells))

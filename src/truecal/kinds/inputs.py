@@ -79,7 +79,7 @@ class Inputs:
 
     def error_names(self) -> tuple[str, ...]:
         """The composed errors that these predictions are measured by where none are named."""
-        return tuple(name for name, error in NAMED.items() if self.kind.checks(error.property))
+        return self.kind.measures(NAMED)
 
     def sample(self, error: str | Property) -> Sample:
         """What a composed error measures, or of a property, made once for all errors of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +123,11 @@ class Kind(ABC):
     def checks(self, property: Property, *, if_named: bool = False) -> bool:
         """Whether errors of a property are measured by default, or may be named."""
         return isinstance(property, (*self.properties, *(self.more_properties if if_named else ())))
+
+    def measures(self, errors: Mapping[str, Any], *, if_named: bool = False) -> tuple[str, ...]:
+        """The names of the errors that are measured by default, or may be named."""
+        properties = (*self.properties, *(self.more_properties if if_named else ()))
+        return tuple([name for name, error in errors.items() if isinstance(error.property, properties)])
 
     def check_reports(self, reports: Any) -> Array:
         """Predictions without labels, validated."""

@@ -122,7 +122,7 @@ class Evaluation(Pictured, Measurement):
         """Whether the main loss is the one in the score."""
         return bool(ERRORS[self.headline].property.loss_name)
 
-    @property
+    @cached_property
     def gap(self) -> Gap | None:
         """The gap of the confidence, in points, or of the one probability there is."""
         wanted = ERRORS[self.headline].property.direction_property().kind

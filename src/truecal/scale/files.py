@@ -236,7 +236,7 @@ def new_stream(
 
 def check_applies(names: Sequence[str], kind: Kind) -> None:
     """Refuse errors that cannot be measured on predictions of this kind, or not in batches."""
-    possible = [name for name, error in COMPOSED.items() if kind.checks(error.property)]
+    possible = kind.measures(COMPOSED)
     for name in names:
         refuse_baseline(name)
         if name not in possible:
