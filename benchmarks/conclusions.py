@@ -6,7 +6,7 @@
 
 Worlds and shares are those of tests/conclusion_worlds.py; seeds are fixed. Output is Markdown, and the newer tables are
 kept with their numbers of samples in results/conclusions/*.csv. A share p of N samples has a standard error of
-√(p(1 − p)/N).
+√(p(1 − p)/N). With `--code before` a run of older code keeps its rows beside those of the newer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests import conclusion_worlds as worlds
+from tests import promise_worlds as promises
 
 from .calibration import table
 
 FOLDER = Path(__file__).parent.parent / "results" / "conclusions"
+CODE = "now"
 
 
 def share(x: float) -> str:
@@ -36,6 +38,20 @@ def kept(name: str, title: str, heads: Iterable[str], rows: Iterable[Iterable[ob
         csv.writer(file, lineterminator="\n").writerows([heads, *rows])
     print(f"### {title}\n")
     table(heads, [list(map(str, row)) for row in rows])
+
+
+def compared(name: str, title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """`kept` with a first column that says which code made the rows; those of other code remain."""
+    before: list[list[object]] = []
+    if (path := FOLDER / f"{name}.csv").exists():
+        with open(path, newline="") as file:
+            before = [list(row) for row in csv.reader(file) if row[0] not in ("code", CODE)]
+    kept(name, title, ["code", *heads], sorted([*before, *([CODE, *row] for row in rows)], key=lambda row: str(row[0])))
+
+
+def rated(x: float, samples: int) -> list[str]:
+    """A share and its standard error."""
+    return [f"{x:.3f}", f"{(max(0.0, x * (1 - x)) / max(1, samples)) ** 0.5:.3f}"]
 
 
 def directions(samples: int) -> None:
@@ -144,6 +160,35 @@ def in_time(samples: int) -> None:
     )
 
 
+def clustered_segments(samples: int) -> None:
+    rows = []
+    for name in promises.CLUSTERED:
+        for off in (0.0,) if "rare" in name else (0.0, 0.2):
+            rows.append([name, 100 * off, *rated(promises.clustered_segments(name, samples, off), samples), 5, samples])
+    heads = ("world", "one segment is off by, points", "some segment is significant", "se", "seed", "samples")
+    compared("segments-of-clusters", "Segments with groups: some is significant", heads, rows)
+
+
+def sharp_segments(samples: int) -> None:
+    rows = []
+    for said, true in promises.SHARP:
+        held, width = promises.sharp_segments(said, true, samples)
+        rows.append([said, true, *rated(held, samples), f"{width:.2f}", 6, samples])
+    heads = ("prediction", "chance", "joint coverage", "se", "mean width in points", "seed", "samples")
+    compared("segments-sharp", "Segments: all intervals hold their gaps", heads, rows)
+
+
+def changes(samples: int) -> None:
+    rows = []
+    for first, second in ((500, 500), (2000, 500), (500, 2000)):
+        found = promises.change(first, second, 1.8, samples)
+        shares = [each for name, x in found.items() if "median" not in name for each in rated(x, samples)]
+        rows.append([first, second, *shares, f"{found['rows off, median']:.0f}", f"{first}; {second}; 31", samples])
+    heads = ("rows of day 1", "rows of day 2", "alarms", "se", "interval holds the change", "se")
+    heads += ("advises a temperature within 20%", "se", "rows off, median", "seed", "samples")
+    compared("monitor-change", "Monitor: day 2 is 1.8 times over-confident", heads, rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -157,6 +202,9 @@ TABLES = {
         agreement,
         tolerance,
         in_time,
+        clustered_segments,
+        sharp_segments,
+        changes,
     )
 }
 
@@ -171,5 +219,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=[])
     parser.add_argument("--samples", type=int, default=300)
+    parser.add_argument("--code", default=CODE, help="what the rows of this run are called in the files")
     given = parser.parse_args()
+    CODE = given.code
     main(given.tables or TABLES, given.samples)

@@ -208,8 +208,8 @@ def test_tables_are_counted_in_batches_with_equal_results(truecal: Run, rng, mon
         sizes.append(batch.n_samples)
         return batch
 
-    def counted(self, batches, time=None):
-        return count(self, map(noted, batches), time)
+    def counted(self, batches, *rest):
+        return count(self, map(noted, batches), *rest)
 
     monkeypatch.setattr(Monitor, "count", counted)
     monkeypatch.setattr(dataset, "BATCH_ROWS", 100)

@@ -199,7 +199,42 @@ def test_the_alarm_names_row_time_and_direction(rng):
     assert found.pvalue == pytest.approx(1 / found.largest) and found.pvalue < 0.05
     later = monitor.update(y[:10], q[:10], time="Wednesday")
     assert later.alarm and (later.since, later.since_time) == (found.since, "Tuesday")  # an alarm stays
-    assert f"ALARM since row {found.since} (Tuesday): over-confident" in repr(later)
+    assert f"Alarm at row {found.since - 2000} of Tuesday: over-confident; the change is probably near" in repr(later)
+    assert later.sentence.endswith("; a calibrated model alarms in at most 5% of all streams")
+
+
+def two_days(rng, first=600, second=600, t=1.8):
+    """Outcomes and predictions whose logits are multiplied by t on the second day."""
+    z = rng.normal(0, 1.5, first + second)
+    day = np.arange(len(z)) < first
+    return (rng.random(len(z)) < 1 / (1 + np.exp(-z))).astype(int), 1 / (1 + np.exp(-np.where(day, 1, t) * z))
+
+
+def test_the_change_is_found_whatever_the_batches_and_survives_a_state(rng, tmp_path):
+    y, p = two_days(rng)
+    whole, parts = tc.monitor(), tc.monitor()
+    change = whole.update(y, p).change
+    for start in range(0, 1200, 7):
+        parts.update(y[start : start + 7], p[start : start + 7])
+    assert change is not None and change.told and change == parts.result().change
+    assert change.low <= 600 <= change.high and change.high - change.low < 300 and "row 5" in change.text
+    parts.save(tmp_path / "state.npz")
+    assert tc.Monitor.load(tmp_path / "state.npz").result() == parts.result()
+    flat = tc.monitor(alpha=0.9)
+    found = flat.update(rng.random(300) < 0.5, np.full(300, 0.45)).change
+    assert found is None or found.low == 0 or not found.told
+
+
+def test_advice_leaves_out_rows_before_the_change(rng):
+    """Over both days the best map bends, and a refit was advised."""
+    y, p = two_days(rng, 1500, 1500)
+    advice = tc.monitor().advise(y, p)
+    assert advice.best == "temperature" and "± 0.1" in advice.sentence and 1300 < advice.skipped < 1700
+    assert 1.5 < 1 / advice.map.slopes[0] < 2.1
+    with pytest.raises(ValueError, match=r"at least 100 rows after the estimated change \(row .* of the last 1560\)"):
+        tc.monitor().advise(
+            *(np.concatenate([a[:1500], b]) for a, b in zip((y, p), (y[-60:], p[-60:] ** 6), strict=True))
+        )
 
 
 @pytest.mark.parametrize(("factor", "word"), [(0.7, "too high"), (1.4, "too low")])

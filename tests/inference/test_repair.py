@@ -133,5 +133,5 @@ def test_files_that_are_no_maps_are_refused(tmp_path):
 
 
 def test_few_rows_get_no_advice():
-    with pytest.raises(ValueError, match="at least 100 recent rows"):
+    with pytest.raises(ValueError, match="at least 100 rows are needed, got 40"):
         tc.monitor().advise([0, 1] * 20, [0.2, 0.7] * 20)

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.special import expit, logit
+from scipy.stats import binomtest
 
 import truecal as tc
 import where_worlds as worlds
@@ -94,10 +95,20 @@ def test_segments_are_those_of_plain_loops():
     first = found.segments[0]
     r = u[top] - y[top]
     own = max((u[top] * (1 - u[top])).sum(), np.square(r - r.mean()).sum()) + 1
-    half = 100 * critical * np.sqrt(own) / top.sum()
-    assert_close(
-        [first.low, first.high], [max(100 * r.mean() - half, 100 * (u[top].mean() - 1)), 100 * r.mean() + half]
-    )
+    half = critical * np.sqrt(own) / top.sum()
+    exact = binomtest(int(y[top].sum()), int(top.sum())).proportion_ci(1 - 0.05 / len(found.segments))
+    wanted_low = min(max(r.mean() - half, u[top].mean() - 1), u[top].mean() - exact.high)
+    wanted_high = max(min(r.mean() + half, u[top].mean()), u[top].mean() - exact.low)
+    assert_close([first.low, first.high], [100 * wanted_low, 100 * wanted_high])
+
+
+def test_sharp_predictions_that_are_wrong_do_not_narrow_intervals():
+    """Their own variance let [0.00, 0.01] points pass as the interval of a segment without an outcome."""
+    rng = np.random.default_rng(0)
+    features = {"a": rng.integers(0, 6, 2000)}
+    found = tc.segments((rng.random(2000) < 0.02).astype(int), np.full(2000, 1e-5), features, n_resamples=99)
+    assert all(segment.low < -1.999 < segment.high for segment in found.segments)
+    assert all(segment.low > -10 for segment in found.segments)
 
 
 def test_sums_go_by_joint_cells_of_four_features_and_stay_the_same():

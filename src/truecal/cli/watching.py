@@ -212,7 +212,7 @@ def _count_new(
     new = _new_rows(batches, seen, before, digest, known)
     first = next(new, None)
     if first is not None:
-        watched.count(chain([first], new), time)
+        watched.count(chain([first], new), time, before)
     return seen
 
 
@@ -242,8 +242,8 @@ def _refuse_known(seen: _Seen, before: int, known: Mapping[Content, str]) -> Non
 
 
 def advice(watched: Monitor, files: Sequence[Path], reading: Reading, read: Reader) -> Repair | str:
-    """What repairs the last rows of the files, or why nothing is advised."""
-    from truecal.inference.repair import FEWEST, MOST, repair_of
+    """What repairs the rows of the files after the estimated change, or why nothing is advised."""
+    from truecal.inference.repair import FEWEST, MOST, TooFewRowsError
 
     kept: list[Inputs] = []
     for file in files:
@@ -254,7 +254,10 @@ def advice(watched: Monitor, files: Sequence[Path], reading: Reading, read: Read
     rows = sum(part.n_samples for part in kept)
     if rows < FEWEST:
         return f"no map is advised: these files have {rows} rows, and {FEWEST} are needed"
-    return repair_of(replace(kept[-1], y=np.concatenate([part.y for part in kept]), reports=_joined(kept)))
+    try:
+        return watched.repair(replace(kept[-1], y=np.concatenate([part.y for part in kept]), reports=_joined(kept)))
+    except TooFewRowsError as error:
+        return f"no map is advised: {error}"
 
 
 def _joined(parts: Sequence[Inputs]) -> np.ndarray[Any, np.dtype[Any]]:

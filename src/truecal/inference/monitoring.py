@@ -19,6 +19,7 @@ from ..core.types import Array
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
 from ..kinds import KINDS
 from ..kinds.inputs import Inputs, read_inputs
+from .change import Change, Place, change_of, fresh_trail, longer_trail, place_text
 from .eprocesses import (
     FITTED,
     BinRates,
@@ -46,6 +47,8 @@ FEWEST_ROWS = 100
 HISTORY = 1000
 """At least half as many points are kept for the plot, evenly spread over the rows, and never twice as many."""
 UNSURE = 0.01
+MOST_PLACES = 1000
+"""Of more names of rows the last are kept."""
 _REFERENCE_BINS = 10
 _TESTED = 20_000
 _VERSION = 1
@@ -80,6 +83,10 @@ class MonitorUpdate(Result):
     """The row of the alarm, the first row being 0."""
     since_time: str | None
     """The `time` that was given with that row."""
+    place: str | None
+    """That row among those of its `time`: "row 166 of day2.csv"."""
+    change: Change | None
+    """After an alarm: from which row on the predictions are probably off."""
     direction: str
     """over-confident, under-confident, too high or too low, where that direction alone is clear at level alpha."""
     processes: tuple[Evidence, ...]
@@ -89,6 +96,8 @@ class MonitorUpdate(Result):
     alpha: float
     impossible: int | None
     """The first row whose label had been given probability 0: infinite evidence."""
+    against: str
+    """What an alarm speaks against: a calibrated model, or one that stays as its reference."""
     notes: tuple[str, ...]
 
     @property
@@ -101,10 +110,18 @@ class MonitorUpdate(Result):
         """The process that has grown most."""
         return max(self.processes, key=lambda process: process.largest).name
 
+    @property
+    def sentence(self) -> str:
+        """Whether there is an alarm, where, since when the predictions are off, and how often that is chance."""
+        if self.change is None:
+            return f"no alarm after {self.n_samples} rows"
+        return (
+            f"Alarm at {self.place}: {self._what}; {self.change.text}; "
+            f"{self.against} alarms in at most {100 * self.alpha:.4g}% of all streams"
+        )
+
     def __repr__(self) -> str:
-        when = "" if self.since_time is None else f" ({self.since_time})"
-        word = f"ALARM since row {self.since}{when}: {self._what}" if self.alarm else "no alarm"
-        lines = [f"Monitor, {self.n_samples} rows: {word}"]
+        lines = [f"Monitor, {self.n_samples} rows: {self.sentence if self.alarm else 'no alarm'}"]
         lines.append(f"  e-value {self.evalue:.3g}, largest {self.largest:.3g}; alarm at {1 / self.alpha:.4g}")
         lines += [f"  {process!r}" for process in self.processes]
         lines += [f"  note: {note}" for note in self.notes]
@@ -165,6 +182,7 @@ class _State:
     """log e-values: of the monitor, then of each process."""
     largest: Array
     history: Array
+    trail: Array
     maps: Maps | None
     rows: int = 0
     new: int = 0
@@ -172,10 +190,11 @@ class _State:
     since: int | None = None
     since_time: str | None = None
     impossible: int | None = None
+    places: tuple[Place, ...] = ()
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as they are saved."""
-        found = {name: getattr(self, name) for name in _ARRAYS}
+        found = {name: getattr(self, name) for name in (*_ARRAYS, "trail")}
         found |= {f"{name}.{i}": x for name in ("wealth", "memory") for i, x in enumerate(getattr(self, name))}
         return found | {f"maps.{f.name}": getattr(self.maps, f.name) for f in fields(Maps) if self.maps is not None}
 
@@ -191,7 +210,7 @@ class _State:
         nothing = np.zeros(1 + len(processes))
         wealth = tuple(np.full(process.bets, -np.inf) for process in processes)
         memory = tuple(process.fresh() for process in processes)
-        return _State(wealth, memory, nothing, nothing, np.empty((0, 2 + len(processes))), maps)
+        return _State(wealth, memory, nothing, nothing, np.empty((0, 2 + len(processes))), fresh_trail(), maps)
 
 
 @described("A Monitor.")
@@ -262,8 +281,9 @@ class Monitor(Shared):
         return self.count([self.read(y_true, y_proba)], time)
 
     @one_at_a_time
-    def count(self, batches: Iterable[Inputs], time: Any = None) -> MonitorUpdate:
-        """`update` of predictions that have been read, one batch after the other."""
+    def count(self, batches: Iterable[Inputs], time: Any = None, first: int | None = None) -> MonitorUpdate:
+        """`update` of predictions that have been read, one batch after the other; `first` says how many
+        rows of that time came before these, by default those of the update before."""
         setup, state = self._setup, self._state
         start = 0 if state is None else state.rows
         for inputs in batches:
@@ -272,8 +292,10 @@ class Monitor(Shared):
             for part in row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)):
                 state = _after(state, setup.processes, setup.rows(inputs.take(part)), self.alpha)
         if state is not None:
-            if time is not None and state.since is not None and state.since >= start:
-                state = replace(state, since_time=str(time))
+            if time is not None:
+                state = replace(state, places=_placed(state.places, start, str(time), first))
+                if state.since is not None and state.since >= start:
+                    state = replace(state, since_time=str(time))
             if (name := state.unsound()) is not None:
                 raise ValueError(
                     f"the monitor's {name} would not be a finite number after these rows; they were not counted"
@@ -299,25 +321,42 @@ class Monitor(Shared):
             alarm=state.since is not None,
             since=state.since,
             since_time=state.since_time,
+            place=None if state.since is None else place_text(state.places, state.since),
+            change=None if state.since is None else change_of(state.trail, state.places),
             direction=self._direction(state, setup),
             processes=processes,
             n_samples=state.rows,
             new=state.new,
             alpha=self.alpha,
             impossible=state.impossible,
+            against="a calibrated model" if state.maps is None else "a model that stays as its reference",
             notes=notes,
         )
 
     def advise(self, y_true: Any, y_proba: Any) -> Repair:
         """What repairs the predictions of recent rows: an offset, a temperature, both, or a refit.
 
-        Nested maps are fitted in five folds and compared by the score of rows that a fold has not seen; the result has
-        the gap that each leaves. Give rows since the alarm, at least a hundred. `result.map.save("map.json")` writes
-        the map and `truecal.load_map` reads it.
+        Rows before the estimated change are left out, so all recent rows may be given; at least a hundred must remain.
+        Nested maps are fitted in five folds and compared by the log loss of rows that a fold has not seen; the result
+        has the gap that each leaves. `result.map.save("map.json")` writes the map and `truecal.load_map` reads it.
         """
-        from .repair import repair_of
+        return self.repair(self.read(y_true, y_proba))
 
-        return repair_of(self.read(y_true, y_proba))
+    def repair(self, inputs: Inputs) -> Repair:
+        """`advise` of predictions that have been read."""
+        from .repair import latest, repair_of
+
+        inputs = latest(inputs)
+        setup, state = self._fits(inputs, self._setup), self._state
+        parts = list(row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)))
+        trail = fresh_trail()
+        for part in parts:
+            rows = setup.rows(inputs.take(part))
+            if state is not None and state.maps is not None:
+                rows = replace(rows, proba=state.maps.typical(rows))
+            trail = longer_trail(trail, Map().play(rows, np.zeros(0))[0])
+        change = change_of(trail)
+        return repair_of(inputs, change.row if change.told and change.low > 0 else 0)
 
     @property
     def history(self) -> History:
@@ -403,6 +442,7 @@ class Monitor(Shared):
             state = self._state
             about["setup"] = [self._setup.kind, self._setup.n_classes, self._setup.edges]
             about["state"] = {name: getattr(state, name) for name in (*_NUMBERS, "since_time")}
+            about["state"]["places"] = [[place.start, place.name, place.first] for place in state.places]
             arrays = state.arrays()
         write_state(path, "monitor", _VERSION, about, arrays)
 
@@ -449,6 +489,8 @@ def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Arra
     maps = Maps(**{f.name: arrays[f"maps.{f.name}"] for f in fields(Maps)}) if "maps.slopes" in arrays else None
     kept: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     kept |= {name: None if about[name] is None else int(about[name]) for name in _NUMBERS}
+    kept["trail"] = arrays["trail"] if "trail" in arrays else fresh_trail(kept["rows"])
+    kept["places"] = tuple(Place(int(start), str(name), int(first)) for start, name, first in about.get("places", ()))
     kept["since_time"] = None if about["since_time"] is None else str(about["since_time"])
     found = _State(wealth, memory, maps=maps, **kept)
     last = found.rows - 1
@@ -463,7 +505,7 @@ def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Arra
 def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
     """Refuse arrays that do not have the shapes that the processes ask for, or hold what no monitor writes."""
     shapes = {name: x.shape for name, x in _State.fresh(setup.processes, None).arrays().items()}
-    shapes["history"] = (-1, *shapes["history"][1:])
+    shapes |= {name: (-1, *shapes[name][1:]) for name in ("history", "trail")}
     if state.maps is not None:
         wide = (state.maps.slopes.size, -1)
         shapes |= {"maps.slopes": (-1,), "maps.shifts": wide, "maps.log_weights": state.maps.shifts.shape}
@@ -475,6 +517,9 @@ def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
     rows = state.history[:, 0]
     if not (np.diff(rows, prepend=0.0, append=state.rows + 1.0) > 0).all():
         raise damaged(path, "monitor", "history", f"must be of rows in order, up to {state.rows}")
+    rows = state.trail[:, 0]
+    if not ((np.diff(rows) > 0).all() and len(rows) and rows[0] >= 0 and rows[-1] == state.rows):
+        raise damaged(path, "monitor", "trail", f"must be of rows in order, up to {state.rows}")
     if (state.largest < state.now).any():
         raise damaged(path, "monitor", "largest", "is below the e-values now")
     if state.maps is not None and not state.maps.allowed:
@@ -490,9 +535,10 @@ def _after(state: _State, processes: tuple[Process, ...], rows: Rows, alpha: flo
     if maps is not None:
         rows, maps = maps.apply(rows)
     number = state.rows + 1 + rows.number
-    wealth, memory, logs = [], [], []
+    wealth, memory, logs, trail = [], [], [], state.trail
     for process, money, known in zip(processes, state.wealth, state.memory, strict=True):
         ratios, known = process.play(rows, known)
+        trail = longer_trail(trail, ratios) if isinstance(process, Map) else trail
         path = grow(money, ratios, state.rows)
         wealth.append(path[-1])
         memory.append(known)
@@ -508,12 +554,20 @@ def _after(state: _State, processes: tuple[Process, ...], rows: Rows, alpha: flo
         now=values[-1],
         largest=np.maximum(state.largest, values.max(axis=0)),
         history=history,
+        trail=trail,
         maps=maps,
         rows=int(number[-1]),
         stride=stride,
         since=_first(alarms, state.since, state.rows),
         impossible=_first(never, state.impossible, state.rows),
     )
+
+
+def _placed(places: tuple[Place, ...], start: int, name: str, first: int | None) -> tuple[Place, ...]:
+    """The last names of rows, with one more unless the rows go on under the same name."""
+    if places and places[-1].name == name and first in (None, start - places[-1].start + places[-1].first):
+        return places
+    return (*places, Place(start, name, first or 0))[-MOST_PLACES:]
 
 
 def _first(found: Array, before: int | None, start: int) -> int | None:

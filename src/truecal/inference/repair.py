@@ -176,6 +176,10 @@ class Repair(Pictured):
     map: PredictionMap
     candidates: tuple[Candidate, ...]
     n_samples: int
+    skipped: int
+    """How many rows before the estimated change were left out."""
+    text: str
+    """The map in a few words, with standard errors."""
 
     def candidate(self, name: str) -> Candidate:
         """One of the candidates by its name."""
@@ -186,9 +190,9 @@ class Repair(Pictured):
         """What to do, in a sentence."""
         before, after = self.candidate(NONE), self.candidate(self.best)
         if self.best == NONE:
-            return f"No map helps on the last {self.n_samples} rows: score {before.score:.4f} as it is."
+            return f"No map helps on the last {self.n_samples} rows{self._since}: score {before.score:.4f} as it is."
         left = f"gap {_points(before.gap)} → {_points(after.gap)} points [{_points(after.low)}, {_points(after.high)}]"
-        change = f"{left}, score {before.score:.4f} → {after.score:.4f} on the last {self.n_samples} rows"
+        change = f"{left}, score {before.score:.4f} → {after.score:.4f} on the last {self.n_samples} rows{self._since}"
         if self.best == REFIT:
             both = self.candidate(BOTH)
             return (
@@ -196,7 +200,11 @@ class Repair(Pictured):
                 "Retrain the model if its inputs have changed."
             )
         more = " The remaining gap is still significant: plan a refit." if after.low > 0 and not after.note else ""
-        return f"Apply {self.map.text}: {change}.{more}"
+        return f"Apply {self.text}: {change}.{more}"
+
+    @property
+    def _since(self) -> str:
+        return ", those after the estimated change" if self.skipped else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -214,14 +222,25 @@ def _points(value: float) -> str:
     return f"{max(0.0, value):.1f}"
 
 
-def repair_of(inputs: Inputs) -> Repair:
-    """The map that is advised for validated predictions, the last rows of them."""
+class TooFewRowsError(ValueError):
+    """Too few rows to advise a map."""
+
+
+def latest(inputs: Inputs) -> Inputs:
+    """The last rows of predictions, as many as a map is fitted to."""
     inputs.check_one_label("advice")
     most = min(MOST, max(FEW, MOST_NUMBERS // (inputs.n_classes or 2)))
-    inputs = inputs.take(slice(max(0, inputs.n_samples - most), None))
+    return inputs.take(slice(max(0, inputs.n_samples - most), None))
+
+
+def repair_of(inputs: Inputs, start: int = 0) -> Repair:
+    """The map that is advised for validated predictions, the last rows of them from row `start` on."""
+    inputs = latest(inputs)
+    inputs = inputs.take(slice(start, None))
     n = inputs.n_samples
     if n < FEWEST:
-        raise ValueError(f"at least {FEWEST} recent rows are needed to advise a map, got {n}")
+        since = f" after the estimated change (row {start} of the last {n + start})" if start else ""
+        raise TooFewRowsError(f"at least {FEWEST} rows{since} are needed, got {n}")
     y, p = inputs.y.astype(np.intp), inputs.reports.astype(np.float64)
     error = inputs.kind.segment_errors[0] if inputs.kind.top_only else None
     fold = np.random.default_rng(0).permutation(n) % FOLDS
@@ -237,7 +256,8 @@ def repair_of(inputs: Inputs) -> Repair:
     best = min(range(len(candidates)), key=lambda i: losses[i].mean())
     chosen = next(i for i in range(best + 1) if i == best or not _worse(losses[i] - losses[best]))
     name = candidates[chosen].name
-    return Repair(name, fits[name](y, p), tuple(candidates), n)
+    fitted = fits[name](y, p)
+    return Repair(name, fitted, tuple(candidates), n, start, _map_text(fitted, p))
 
 
 def gain_of(differences: Array, weight: Array | None = None) -> tuple[float, float]:
@@ -293,6 +313,17 @@ def with_line(p: Array, slope: float, offset: float) -> Array:
     """The probabilities whose logits are slope·logit p + offset."""
     with np.errstate(divide="ignore"):
         return np.asarray(expit(slope * logit(p) + offset))
+
+
+def _map_text(fitted: PredictionMap, p: Array) -> str:
+    """The text of a map of rows; a temperature or an offset of one probability with its standard error."""
+    if fitted.name == TEMPERATURE:
+        x, b = (logit(np.clip(p, _FLOOR, 1 - _FLOOR)) if p.ndim == 1 else _logs(p)), fitted.slopes[0]
+        q = fitted.apply(p)
+        spread = x**2 * q * (1 - q) if p.ndim == 1 else (q * x**2).sum(axis=1) - (q * x).sum(axis=1) ** 2
+        error = 1 / np.sqrt(max(float(spread.sum()), 1e-12)) / b**2
+        return f"a temperature of {1 / b:.2g} ± {error:.1g}" if error < 1 / b else fitted.text
+    return fitted.text
 
 
 def fit_line(y: Array, p: Array, slope: bool, offset: bool) -> tuple[float, float]:

@@ -18,11 +18,11 @@ or slope. The other significant segments overlap with a finding and add little t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import betaincinv, logit
 
 from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
@@ -288,7 +288,11 @@ class _Forms:
     level_sd: Array
     """(segments, views)."""
     spread_sd: Array
+    design: Array
+    """(segments, views): how many times more clusters vary than independent rows."""
     clusters: Groups | None = None
+    flipped_sd: Array | None = None
+    """(segments, forms): those of the sums of clusters whose signs are drawn."""
 
     @staticmethod
     def of(
@@ -305,7 +309,7 @@ class _Forms:
         variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
         V = groups.sums(variance)
         one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what a surprise of a usual row adds
-        x, mean, slope, width = None, *(np.zeros(len(V)) for _ in range(3))
+        x, design, mean, slope, width = None, np.ones((len(V), 1)), *(np.zeros(len(V)) for _ in range(3))
         if spread:
             with np.errstate(divide="ignore"):
                 x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
@@ -314,14 +318,20 @@ class _Forms:
             width = np.clip(second - mean**2, 0.0, None)
             slope = np.sqrt(width * (V[:, 0] + one[:, 0]))
             slope[slope <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
+        seen = None
         if clusters is not None:
             r = (u - outcomes) * w[:, None]
             each = [groups.by_cluster(column, clusters) for column in r.T]
-            V = np.column_stack([_squares(level) for level in each])
+            own = np.column_stack([_squares(sums) for sums in each])
+            design = _design_effects(groups, r, w, variance, clusters)
+            seen, V, one = own + one, np.maximum(own, V * design), one * design
             if x is not None:
-                own = _squares(groups.by_cluster(r[:, 0] * x, clusters) - each[0].multiply(mean[:, None]))
-                slope = np.where(slope > 0, np.sqrt(own + width * one[:, 0]), 0.0)
-        return _Forms(w, u, outcomes, x, proba, confidence, mean, np.sqrt(V + one), slope, clusters)
+                own = _squares(groups.by_cluster(r[:, 0] * x, clusters) - each[0].multiply(mean[:, None]))[:, None]
+                seen = np.column_stack([seen, own + width[:, None] * one / design])
+                slope = np.where(slope > 0, np.sqrt(np.maximum(own[:, 0], slope**2 * design[:, 0])), 0.0)
+        level = np.sqrt(V + one)
+        forms = _Forms(w, u, outcomes, x, proba, confidence, mean, level, slope, design, clusters)
+        return forms if seen is None else replace(forms, flipped_sd=np.sqrt(seen))
 
     def moved(self, groups: Grouping, reports: Array) -> _Forms:
         """The forms of other reports of the same rows."""
@@ -347,14 +357,22 @@ class _Forms:
 
     def statistics(self, groups: Grouping, residuals: Array) -> Array:
         """(segments, forms, draws) standardised statistics of (rows, views, draws) weighted residuals."""
+        return np.asarray(self._sums(groups, residuals) / self._sd[:, :, None])
+
+    @property
+    def _sd(self) -> Array:
+        """(segments, forms)."""
+        if self.x is None:
+            return self.level_sd
+        return np.column_stack([self.level_sd, np.where(self.spread_sd > 0, self.spread_sd, np.inf)])
+
+    def _sums(self, groups: Grouping, residuals: Array) -> Array:
         n, views, draws = residuals.shape
         level = groups.sums(residuals.reshape(n, -1)).reshape(-1, views, draws)
-        out = level / self.level_sd[:, :, None]
         if self.x is None:
-            return np.asarray(out)
+            return level
         slope = groups.sums(residuals[:, 0] * self.x[:, None]) - self.mean[:, None] * level[:, 0]
-        off = np.where(self.spread_sd > 0, self.spread_sd, np.inf)
-        return np.concatenate([out, (slope / off[:, None])[:, None]], axis=1)
+        return np.concatenate([level, slope[:, None]], axis=1)
 
     def observed(self) -> Array:
         """(rows, views) weighted residuals."""
@@ -363,12 +381,13 @@ class _Forms:
     def largest(self, groups: Grouping, rng: np.random.Generator, draws: int, progress: Progress | None) -> Array:
         """The largest statistic over all segments in each draw of labels from the predictions."""
         step = max(1, min(draws, 64, _BLOCK // self.reports.size))
+        sd = self._sd if self.flipped_sd is None else np.where(np.isfinite(self._sd), self.flipped_sd, np.inf)
         found = []
         for start in range(0, draws, step):
             if progress is not None:
                 progress(start / draws)
             for residuals in self._drawn(rng, min(step, draws - start)):
-                found.append(np.abs(self.statistics(groups, residuals)).max(axis=(0, 1)))
+                found.append(np.abs(self._sums(groups, residuals) / sd[:, :, None]).max(axis=(0, 1)))
         return np.concatenate(found)
 
     def _drawn(self, rng: np.random.Generator, draws: int) -> Iterator[Array]:
@@ -385,6 +404,21 @@ class _Forms:
             residuals = self.reports.copy()
             residuals[np.arange(self.rows), labels] -= 1.0
             yield (residuals * self.weights[:, None])[:, :, None]
+
+
+def _design_effects(groups: Grouping, r: Array, w: Array, variance: Array, clusters: Groups) -> Array:
+    """(segments, views): how many times more the sums of clusters vary than those of independent rows; 1 at least.
+
+    Measured over all rows and brought to each segment by the rows that it has of a cluster: 1 + ρ(m − 1). The variance
+    of rows is the smaller of the expected and the observed one: with fewer surprises clusters vary less as well."""
+    off = r - w[:, None] * (r.sum(axis=0) / w.sum())
+    seen = np.square([np.bincount(clusters[0], column, clusters[1]) for column in off.T]).sum(axis=1)
+    rows = np.minimum(variance.sum(axis=0), np.square(off).sum(axis=0))
+    more = np.maximum(seen / np.where(rows > 0, rows, np.inf) - 1, 0.0)
+    number = _squares(groups.by_cluster(np.ones(len(w)), clusters)) / groups.rows
+    most = np.square(np.bincount(clusters[0])).sum() / len(w)
+    share = (number - 1) / (most - 1) if most > 1 else np.ones(len(number))
+    return np.asarray(1 + share[:, None] * more)
 
 
 def _squares(sums: Any) -> Array:
@@ -441,10 +475,12 @@ def _found(
             [_squares(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)]
         )
     one = groups.sums(np.square(forms.weights)[:, None]) / groups.rows[:, None]
-    least = 0.0 if forms.clusters is not None else np.square(forms.level_sd)  # of clusters it holds the gap as well
+    least = np.square(forms.level_sd) if forms.clusters is None else 0.0  # of clusters it holds the gap as well
     sd = np.sqrt(np.maximum(least, squares + one))
     half = critical * sd / W
     low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
+    least, most = _shares_within(came, W**2 / (one * groups.rows[:, None]) / forms.design, (1 - level) / came.size)
+    low, high = np.minimum(low, mean - most), np.maximum(high, mean - least)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
     found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)
     titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
@@ -471,6 +507,16 @@ def _found(
             overlapping[home[at]].append(made[at].name)
     findings = tuple(Finding(made[at], tuple(also)) for at, also in zip(found, overlapping, strict=True))
     return Segments(tuple(made.values()), findings, features, forms.rows, p.size, level, draws)
+
+
+def _shares_within(share: Array, rows: Array, alpha: float) -> tuple[Array, Array]:
+    """Clopper and Pearson's limits of shares of so many rows, which need not be a whole number.
+
+    Where predictions are sharp and wrong their own variance says nothing of how far off they may be."""
+    came, rest = share * rows, (1 - share) * rows
+    with np.errstate(invalid="ignore"):
+        low = np.where(came > 0, betaincinv(came, rest + 1, alpha / 2), 0.0)
+        return low, np.where(rest > 0, betaincinv(came + 1, rest, 1 - alpha / 2), 1.0)
 
 
 def _words(

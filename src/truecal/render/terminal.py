@@ -250,9 +250,7 @@ def monitoring(
     console = _console()
     verdict = f"No alarm: calibration is not rejected after {result.n_samples} rows."
     if result.alarm:
-        when = "" if result.since_time is None else f" ({result.since_time})"
-        what = result.strongest if result.direction == "no clear direction" else result.direction
-        verdict = f"ALARM: not calibrated since row {result.since}{when}: {what}."
+        verdict = f"{result.sentence}."
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
     if advice is not None:
         _say(console, *repr(advice).split("\n"))
