@@ -1,8 +1,7 @@
-"""Metrics that reward lying, each by one known mistake, and some in exact fractions."""
+"""Metrics that reward lying, each by one known mistake."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -127,21 +126,3 @@ BINARY = (
     gap_alone,
 )
 MULTICLASS = (dropped_correction, thresholded, thresholded_squares)
-
-
-# -- in Fractions ------------------------------------------------------------------------------------------------------
-
-
-def exact_brier(y, p):
-    return sum((q - int(j == c)) ** 2 for c, row in zip(y, p, strict=True) for j, q in enumerate(row)) / Fraction(
-        len(y)
-    )
-
-
-def exact_absolute(y, p):
-    return sum((abs(q - int(j == c)) for c, row in zip(y, p, strict=True) for j, q in enumerate(row)), Fraction(0))
-
-
-def a_tiny_bonus(y, p):
-    """Indifferent, but for a bonus of 10⁻³⁰ where one half is predicted: no float would show it."""
-    return Fraction(int(not (p == Fraction(1, 2)).any()), 10**30)

@@ -27,7 +27,7 @@ OTHER = """
     sampler max_gap progress diagram_bins name names strategy norm ties scale corrected range per_example what classes
     property binning method estimator guard candidates allow_untruthful pairs bins min_rows cost risk delta words
     normalize title view ax label style edges blocks values levels grid n p_new logits_select y_select alpha shape gap
-    power y_train phi space comparison exact higher_is_better seconds metric budget metric_options convention expected
+    power y_train phi space comparison higher_is_better seconds metric budget metric_options convention
     input binary array of prevalence resource overlap
 """
 """Options, and arguments of one entry per class, level or edge, or whose rows are others than those of the labels."""

@@ -58,8 +58,6 @@ _NAMES = {
 """The public names of each module, which is loaded when one is asked for; `__init__.pyi` tells type checkers."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOMES)  # of the table above
-_MOVED = {"IsotonicOneVsRest": "recalibration", "VectorScaling": "recalibration"}
-"""Names that were here: they give a warning until 0.4."""
 
 
 def __getattr__(name: str) -> Any:
@@ -67,12 +65,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    if name in _MOVED:
-        import warnings
-
-        place = f"truecal.{_MOVED[name]}"
-        warnings.warn(f"truecal.{name} is {place}.{name} from 0.4 on", DeprecationWarning, stacklevel=2)
-        return getattr(importlib.import_module(place), name)
     if name not in _HOMES:
         raise AttributeError(f"module 'truecal' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

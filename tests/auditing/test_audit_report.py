@@ -171,7 +171,6 @@ def test_logits_go_in_as_logarithms():
         ({"seed": -1}, "seed must be a whole number"),
         ({"higher_is_better": "yes"}, "higher_is_better must be True or False"),
         ({"metric_options": [1]}, "metric_options must map names to values"),
-        ({"exact": True, "input": "logits"}, "exact=True cannot be used with input='logits'"),
         (
             {"metric": len},
             "the metric returned no number for any sample, with labels before predictions: 2 classes: Type",

@@ -77,15 +77,6 @@ def test_log_loss_may_be_infinite_and_is_no_gain():
     assert np.isneginf(table.gains).any() and not np.isnan(table.gains).any() and not table.convicted.any()
 
 
-def test_exact_tables_hold_fractions():
-    def squared(y, p):
-        return sum((row[1] - int(c)) ** 2 for c, row in zip(y, p, strict=True))
-
-    table = tabulate(metric_of(squared, exact=True), [matrix([["2/3", "1/3"]]), matrix([["1/2", "1/2"]])])
-    assert table.expected[0, 0] == Fraction(2, 9) and table.gains[0, 1] == Fraction(2, 9) - Fraction(1, 4)
-    assert not table.bound.any() and not table.convicted.any()
-
-
 def test_a_grid_has_every_distribution_once():
     points = grid(3, 4)
     assert len(points) == 15 == len(set(map(tuple, points))) and all(sum(p) == 1 for p in points)

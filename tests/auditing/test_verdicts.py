@@ -137,10 +137,9 @@ def test_the_dropped_correction_shows_in_the_world_of_the_paper():
 @pytest.mark.parametrize(
     ("metric", "name"),
     [
-        (offenders.labels_sorted_into_ties, "sorts labels into ties"),
-        (offenders.fifteen_bins_sorting_labels_into_ties, "sorts labels into ties"),
+        (offenders.labels_sorted_into_ties, "jitter"),
+        (offenders.fifteen_bins_sorting_labels_into_ties, "jitter"),
         (offenders.size_normalised, "pool"),
-        (offenders.size_normalised, "judges rows together"),
         (offenders.gap_alone, "exchange rows"),
     ],
 )
@@ -153,7 +152,7 @@ def test_findings_name_what_pays(metric, name):
 @pytest.mark.heavy
 def test_findings_with_classes():
     top = [f.name for f in tc.audit(offenders.dropped_correction, classes=3, budget=4000).findings]
-    assert "change the top" in top and "sorts labels into ties" not in top
+    assert "change the top" in top
     hidden = tc.audit(offenders.thresholded_squares, classes=3, budget=SOME).findings
     assert "hide small chances" in [finding.name for finding in hidden]
 
@@ -282,18 +281,6 @@ def test_single_precision_is_recognised():
     report = tc.audit(lambda y, p: np.float32(tc.brier(y, p)), budget=FEW)
     assert report.verdict == "certified" and 1e-6 < report.resolution < 1e-3
     assert tc.audit(lambda y, p: np.float32(accuracy(y, p) ** 0.5), budget=SOME).verdict == "gamed"
-
-
-def test_exact_fractions_need_no_bound():
-    report = tc.audit(offenders.exact_brier, exact=True, budget=FEW)
-    assert report.verdict == "certified" and report.resolution == 0
-    report = tc.audit(offenders.exact_absolute, exact=True, budget=FEW)
-    assert report.verdict == "gamed" and report.proof.bound == 0
-    tiny = tc.audit(offenders.a_tiny_bonus, exact=True, budget=FEW)
-    assert tiny.verdict == "gamed" and tiny.proof.gain == 1e-30
-    assert tc.audit(lambda y, p: float(not (p == 0.5).any()) * 1e-30, budget=FEW).verdict == "no gain found"
-    with pytest.raises(ValueError, match="must return a Fraction"):
-        tc.audit(accuracy, exact=True)
 
 
 # -- the same audit every time -----------------------------------------------------------------------------------------

@@ -64,8 +64,7 @@ def values(metric: Metric, rows: Matrix, outcomes: NDArray[np.int64]) -> Array:
     """The metric of one prediction at every outcome; what was asked before is not asked again."""
     key = (tuple(rows.ravel()), outcomes.tobytes())
     if key not in metric.known:
-        kind = object if metric.form.exact else np.float64
-        metric.known[key] = np.array([metric(y, rows) for y in outcomes], dtype=kind)
+        metric.known[key] = np.array([metric(y, rows) for y in outcomes], dtype=np.float64)
     return metric.known[key]
 
 
@@ -92,9 +91,6 @@ class LieTable:
     @cached_property
     def expected(self) -> Array:
         """E[w, u]: the expectation of u's value in world w; NaN where it is not defined, infinite where it is."""
-        if self.metric.form.exact:
-            exact: Array = self.chances.dot(self.values.T)
-            return exact
         return expectation(self.chances, self.values)
 
     @cached_property
@@ -102,7 +98,7 @@ class LieTable:
         """gains[w, u]: by how much u beats the truth in world w; NaN where that is not defined."""
         with np.errstate(invalid="ignore"):
             gains = np.diag(self.expected)[:, None] - self.expected
-        return gains if self.metric.form.exact else np.where(np.isposinf(gains), np.nan, gains)
+        return np.where(np.isposinf(gains), np.nan, gains)
 
     @cached_property
     def scale(self) -> Array:
@@ -110,7 +106,7 @@ class LieTable:
 
         Values may be small differences of probabilities, which round as numbers of size one do: hence the floor.
         """
-        sizes = np.abs(self.values.astype(float))
+        sizes = np.abs(self.values)
         sizes = np.where(np.isfinite(sizes), sizes, 0).max(axis=1)
         floor = max(float(np.quantile(sizes, 0.9)), FLOOR)
         scale: Array = np.maximum(np.maximum.outer(sizes, sizes), floor)
@@ -119,21 +115,17 @@ class LieTable:
     @cached_property
     def bound(self) -> Array:
         """bound[w, u]: what rounding, and the noise that was seen, could make of a gain that is none."""
-        if self.metric.form.exact:
-            return np.zeros_like(self.scale)
         return _OPERATIONS * (self.rows + 8) * self.metric.rounding * self.scale + 2 * self.metric.noise
 
     @cached_property
     def needed(self) -> Array:
         """needed[w, u]: the gain above which a lie is convicted."""
-        if self.metric.form.exact:
-            return np.zeros_like(self.scale)
         return np.maximum(CLEAR * self.bound, RELATIVE * self.scale)
 
     @property
     def defined(self) -> tuple[int, int]:
         """How many worlds have an expected value of the truth, and how many predictions have one in those."""
-        missing = np.isnan(self.gains.astype(float))
+        missing = np.isnan(self.gains)
         known = ~missing.all(axis=1)
         return int(known.sum()), int((~missing[known].all(axis=0)).sum()) if known.any() else 0
 
@@ -145,7 +137,7 @@ class LieTable:
     @property
     def reach(self) -> float:
         """How far apart the finite values are: no gain can be larger."""
-        values = self.values.astype(float)
+        values = self.values
         values = values[np.isfinite(values)]
         return float(np.ptp(values)) if values.size else 0.0
 
@@ -171,10 +163,9 @@ def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE)
     kept = [frame.around(rows) for rows in predictions]
     sides = frame.before + frame.after
     outcomes = frame.outcomes(len(kept[0]) - sides, kept[0].shape[1])
-    kind = object if metric.form.exact else np.float64
-    found = np.array([values(metric, rows, outcomes) for rows in kept], dtype=kind)
+    found = np.array([values(metric, rows, outcomes) for rows in kept])
     metric.meter.tell()
-    weights = np.array([chances(world, outcomes) for world in kept], dtype=kind)
+    weights = np.array([chances(world, outcomes) for world in kept], dtype=np.float64)
     return LieTable(metric, frame, tuple(kept), outcomes, found, weights)
 
 

@@ -82,7 +82,7 @@ def at_300_rows(metric: Metric, proof: Proof, calls: int) -> Lasting | None:
     None where calls or values are missing."""
     k = proof.classes
     second = min(_SECOND, (calls - (len(LIES) + 1) * _FIRST) // 4)
-    if metric.form.exact or second < _FEWEST:
+    if second < _FEWEST:
         return None
     world = WORLD.format(k=k)
     best = _best(metric, world)

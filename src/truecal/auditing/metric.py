@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal, final
 
 import numpy as np
@@ -47,12 +46,11 @@ class CallForm:
     binary: BinaryForm = "matrix"
     input: InputKind = "probabilities"
     higher_is_better: bool = False
-    exact: bool = False
     outcomes: OutcomeKind = "classes"
 
     def predictions(self, rows: Matrix) -> Any:
-        """A matrix of Fractions, or of floats, in the metric's form."""
-        values = rows if self.exact else as_floats(rows)
+        """A matrix of Fractions as floats in the metric's form."""
+        values = as_floats(rows)
         if self.outcomes == "labels":
             values = values @ label_sets(rows.shape[1])
             return np.ascontiguousarray(np.log(values / (1 - values)) if self.input == "logits" else values)
@@ -129,14 +127,14 @@ class Metric:
             raise OutOfTimeError
         start = time.perf_counter()
         try:
-            value = number(self.call(*self.form.arguments(y, given)), self.form.exact)
+            value = number(self.call(*self.form.arguments(y, given)))
         except Exception as problem:  # a stranger's code may raise anything
             return problem
         except SystemExit as problem:
             return ExitedError(f"the metric called sys.exit({problem.code!r})")
         finally:
             self.meter.count(time.perf_counter() - start)
-        if not self.form.exact and not self.meter.double and math.isfinite(value):
+        if not self.meter.double and math.isfinite(value):
             with np.errstate(over="ignore", under="ignore"):
                 self.meter.double = float(np.float32(value)) != value
         return value
@@ -144,7 +142,7 @@ class Metric:
     @property
     def rounding(self) -> float:
         """The relative rounding error of one operation of the metric."""
-        return 0.0 if self.form.exact else 2.0**-53 if self.meter.double else 2.0**-24
+        return 2.0**-53 if self.meter.double else 2.0**-24
 
 
 @final
@@ -202,12 +200,8 @@ class Meter:
         return time.monotonic() > self.deadline
 
 
-def number(value: Any, exact: bool) -> Any:
-    """One number: a float, or the Fraction that an exact metric returns."""
-    if exact:
-        if not isinstance(value, (Fraction, int)):
-            raise TypeError(f"with exact=True the metric must return a Fraction, got {shown(value)}")
-        return Fraction(value)
+def number(value: Any) -> float:
+    """Return what a metric gives as a float."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     array = np.asarray(value)

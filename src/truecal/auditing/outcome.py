@@ -161,7 +161,7 @@ def called(report: AuditReport) -> str:
     if 2 in report.forms:
         column = report.forms[2].binary == "column"
         words.append(f"two classes as {'the second column' if column else 'a matrix'}")
-    return ", ".join([*words, *(["logits"] if form.input == "logits" else []), *(["exact"] if form.exact else [])])
+    return ", ".join([*words, *(["logits"] if form.input == "logits" else [])])
 
 
 def _how_many(proof: Proof) -> str:

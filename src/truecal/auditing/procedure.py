@@ -62,7 +62,6 @@ def audit(
     binary: BinaryForm = "auto",
     array: ArrayKind = "auto",
     input: InputKind = "probabilities",
-    exact: bool = False,
     budget: Budget = "default",
     seconds: float | None = 100.0,
     seed: int = 0,
@@ -77,13 +76,12 @@ def audit(
 
     metric(y_true, y_proba) gives one number; with convention="preds_first" it takes predictions first. Options go in
     `metric_options`. Two classes come as an (n, 2) matrix or as the second column (`binary`), arrays of numpy or torch
-    (`array`); by default each is found by trying. input="logits" passes log-probabilities. exact=True passes Fractions,
-    expects one back, and decides without rounding. `outcomes` is what the classes of a world are to the metric: with
-    "labels" it gets 0/1 tables and the probability of each label (4 classes are the sets of 2 labels), with "numbers"
-    the numbers 0, 1, ... and their chances of at most each threshold 0, 1, ..., with "ordered" classes. `budget` counts
-    calls of the metric; after `seconds` it is not called any more, whatever is left to do, so that only budgets that
-    end in time give the same search on every machine (None: no limit). A metric that is not deterministic gets no
-    verdict.
+    (`array`); by default each is found by trying. input="logits" passes log-probabilities. `outcomes` is what the
+    classes of a world are to the metric: with "labels" it gets 0/1 tables and the probability of each label (4 classes
+    are the sets of 2 labels), with "numbers" the numbers 0, 1, ... and their chances of at most each threshold 0, 1,
+    ..., with "ordered" classes. `budget` counts calls of the metric; after `seconds` it is not called any more,
+    whatever is left to do, so that only budgets that end in time give the same search on every machine (None: no
+    limit). A metric that is not deterministic gets no verdict.
 
     >>> import truecal as tc
     >>> report = tc.audit(tc.ERRORS["binary_l1"], budget=1000)
@@ -95,7 +93,7 @@ def audit(
     if not callable(metric):
         raise TypeError(f"metric must be a callable such as metric(y_true, y_proba), got {shown(metric)}")
     check_progress(progress)
-    wanted = replace(_form(convention, array, binary, input, higher_is_better, exact), outcomes=_outcomes(outcomes))
+    wanted = replace(_form(convention, array, binary, input, higher_is_better), outcomes=_outcomes(outcomes))
     classes = DEFAULT_CLASSES[outcomes] if classes is None else classes
     meter = Meter(_calls(budget), _seconds(seconds), progress)
     call = partial(metric, **_options(metric_options)) if metric_options else metric
@@ -110,19 +108,14 @@ def audit(
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any, exact: Any) -> CallForm:
+def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any) -> CallForm:
     _one_of(convention, "convention", ("y_true_first", "preds_first"))
     _one_of(array, "array", ("auto", "numpy", "torch"))
     _one_of(binary, "binary", ("auto", "matrix", "column"))
     _one_of(input, "input", ("probabilities", "logits"))
-    for name, flag in (("higher_is_better", higher_is_better), ("exact", exact)):
-        if not isinstance(flag, (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, got {shown(flag)}")
-    if exact and input == "logits":
-        raise ValueError("exact=True cannot be used with input='logits': logarithms are no fractions")
-    return CallForm(
-        convention, "numpy" if exact and array == "auto" else array, binary, input, bool(higher_is_better), exact
-    )
+    if not isinstance(higher_is_better, (bool, np.bool_)):
+        raise TypeError(f"higher_is_better must be True or False, got {shown(higher_is_better)}")
+    return CallForm(convention, array, binary, input, bool(higher_is_better))
 
 
 def _outcomes(outcomes: Any) -> OutcomeKind:

@@ -22,7 +22,6 @@ FRAMES = (Frame(13, 13), Frame(12, 14), Frame(27, 29), Frame(0, 26))
 """With four uncertain rows 30 or 60 in all: 10, 15, 20 and 30 bins of equal mass have whole numbers of rows."""
 BOTH = Frame(1, 1)
 _GRIDS = ((6, 4), (4, 4), (8, 3), (3, 3), (6, 2), (4, 3), (4, 2), (3, 2), (2, 2), (6, 1), (3, 1), (2, 1))
-_EXACT_GRID = 3000  # calls; every pair of a grid is a sum of fractions, which costs more than the calls
 _IN_FRAMES = ("pool", "uniform", "shrink", "jitter", "spread", "sharpen")
 _JUMP = 1000  # a jitter that gains less only goes down the slope on which any step gains
 _STEPS = tuple(Fraction(1, 4**power) for power in range(1, 7))
@@ -195,8 +194,6 @@ def _grid_cost(k: int, parts: int, rows: int) -> int:
 
 def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
     """Every world of the finest grid within the calls against every prediction of it: a certificate, or a lie."""
-    if metric.form.exact:
-        calls = min(calls, _EXACT_GRID)
     sizes = ((_grid_cost(k, *size), size) for size in _GRIDS)
     fitting = max(((cost, size) for cost, size in sizes if cost <= min(calls, metric.meter.left)), default=None)
     if fitting is None:
@@ -207,7 +204,7 @@ def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
     for n in range(1, most + 1):
         table = tabulate(metric, grid_predictions(points, n))
         found.note(table, {}, f"all multiples of 1/{parts}, all outcomes")
-        if table.convicted.any() or np.isnan(table.gains.astype(float)).any():
+        if table.convicted.any() or np.isnan(table.gains).any():
             return
         worst, reach = max(worst, table.resolution), max(reach, table.reach)
     if worst < reach:  # else no lie could have gained as much as would have been seen

@@ -95,8 +95,6 @@ SHARED = {
     "binary": "How the metric takes two classes.",
     "array": "Which arrays the metric takes.",
     "input": "Whether the metric takes probabilities or logits.",
-    "exact": "Whether expectations are computed with fractions.",
-    "expected": "A function that returns the expected value, where the metric has a closed form.",
     "budget": "How many calls of the metric to make.",
     "seconds": "The time limit for everything.",
     "measure": "A name in `tc.ERRORS` or `tc.LOSSES`, or one of their members.",
