@@ -18,9 +18,10 @@ EXTRAS = "cli,report,plots,recalibration"
 REPOSITORY = (  # tests that read other files of the repository
     *("reproduction", "conformance"),
     *("test_action.py", "test_benchmarks.py", "test_docs.py", "test_notebooks.py", "test_project.py", "test_site.py"),
+    "test_skill.py",
     *("test_public_table.py", "test_real_frameworks.py", "test_table.py"),
 )
-NEEDED = ("truecal/py.typed", "truecal/cli/letter.csv.gz", "licenses/LICENSE", "licenses/NOTICE")
+NEEDED = ("truecal/py.typed", "truecal/SKILL.md", "truecal/cli/letter.csv.gz", "licenses/LICENSE", "licenses/NOTICE")
 
 
 def listed(wheel: Path) -> list[str]:

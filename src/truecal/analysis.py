@@ -1,8 +1,12 @@
-"""Tables of bins, signed mean gaps, dominance and leaderboards of models and bands."""
+"""Tables of bins, signed mean gaps, dominance and leaderboards of models, gates and bands."""
 
 from .inference.bands import consistency_bands as consistency_bands
 from .inference.direction import MeanGap as MeanGap
 from .inference.direction import mean_gap as mean_gap
+from .inference.gates import GateCheck as GateCheck
+from .inference.gates import Gates as Gates
+from .inference.gates import joint_thresholds as joint_thresholds
+from .inference.gates import load_gates as load_gates
 from .inference.null_band import null_band as null_band
 from .results.compare import same_order as same_order
 from .results.leaderboard import Leaderboard as Leaderboard

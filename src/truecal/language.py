@@ -9,6 +9,8 @@ from .results.crossfit import Recalibrated as Recalibrated
 from .results.crossfit import recalibrate as recalibrate
 from .results.judging import PassRate as PassRate
 from .results.judging import pass_rate as pass_rate
+from .results.questions import Questions as Questions
+from .results.questions import by_question as by_question
 from .results.sampled_answers import from_samples as from_samples
 from .results.sampled_answers import majority_share as majority_share
 from .results.stated_confidence import StatedComparison as StatedComparison

@@ -259,3 +259,12 @@ def test_one_probability_per_row_stands_for_two_classes():
         two = loss_values(y.astype(int), a, b, name).whole()
         assert_close(one.value, two.value, 1)
         assert_close(one.high, two.high, 1)
+
+
+def test_a_difference_of_rounding_errors_is_none(rng):
+    """Equal predictions in another memory layout differ by 1e-18 in their losses: neither model is better."""
+    p = rng.dirichlet([1, 1, 1], 300)
+    y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1)
+    again = np.asfortranarray(p * (1 + 2e-16))
+    found = tc.compare(y, {"a": p, "b": again}, n_resamples=99)
+    assert found.pair("a", "b").lower_loss is None and "no significant difference" in found.verdict.sentences[0]

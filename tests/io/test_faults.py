@@ -62,7 +62,7 @@ def test_files_under_a_wrong_name(tmp_path: Path) -> None:
         {".parquet", ".pq"},
         {".feather", ".arrow", ".ipc"},
         {".csv", ".tsv", ".txt", ".arff"},
-        {".jsonl", ".ndjson"},
+        {".jsonl", ".ndjson", ".jevl"},
     )
     for named in set(FORMATS) - {".eval"}:  # read by a library of its own
         for came, content in good.items():

@@ -151,6 +151,16 @@ def save_pipeline(path: str) -> None:
     np.save("names.npy", NAMES[Y])
 
 
+def save_decisions(path: str) -> None:
+    answers = [
+        {"type": "choice", "name": "animal", "choice": NAMES[int(p.argmax())], "confidence": float(p.max())}
+        | {"probabilities": [{"value": name, "probability": float(q)} for name, q in zip(NAMES, p, strict=True)]}
+        for p in PROBA
+    ]
+    lines = [{"response": {"answers": [a]}, "labels": {"animal": NAMES[y]}} for a, y in zip(answers, Y, strict=True)]
+    Path(path).write_text("\n".join(map(json.dumps, lines)))
+
+
 def save_both_orders(path: str) -> None:
     IDENTIFIED.to_csv("preds.csv", index=False)
     IDENTIFIED.iloc[SHUFFLED].to_csv("shuffled.csv", index=False)
@@ -199,6 +209,7 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "evaluate prompts.jsonl": save_responses,
     "evaluate echo.jsonl": save_responses,
     "evaluate responses.jsonl --length-normalized": save_responses,
+    "evaluate decisions.jsonl": save_decisions,
     "compare preds.csv": save_both_orders,
 }
 OTHERS = {

@@ -22,6 +22,7 @@ from truecal.io.containers import FORMATS, TEXT, inside
 
 def test_no_format_is_forgotten() -> None:
     elsewhere = {".npy", ".ndjson", ".eval"}  # arrays without names below, ndjson is jsonl, logs elsewhere
+    elsewhere |= {".jevl"}  # in test_decision_logs
     elsewhere |= {".txt", ".xlsx", ".db", ".sqlite", ".sqlite3", ".duckdb"}  # in test_first_try
     elsewhere |= {".arff", ".mat"}  # in test_containers
     assert {inside(name).suffix for name in WRITERS} | elsewhere == set(FORMATS)

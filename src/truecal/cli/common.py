@@ -80,9 +80,9 @@ class _Command(TyperCommand):
         return option
 
 
-def command(name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(name: str | None = None, to: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function to the commands, its groups of options spelled out."""
-    return lambda function: app.command(name, cls=_Command)(with_options(function))
+    return lambda function: to.command(name, cls=_Command)(with_options(function))
 
 
 @contextmanager
@@ -202,6 +202,7 @@ def finish(
     """Write a result to the files asked for, and show it."""
     from truecal.results.comparison import Comparison
     from truecal.results.evaluation import Evaluation
+    from truecal.results.questions import Questions
 
     if plot is not None and not isinstance(result, Evaluation):
         raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
@@ -212,6 +213,8 @@ def finish(
         written.append(plot)
     draw: Callable[..., None] = render.leaderboard
     options: dict[str, Any] = {}
+    if isinstance(result, Questions):
+        draw = render.questions
     if isinstance(result, (Evaluation, Comparison)):
         draw = render.evaluation if isinstance(result, Evaluation) else render.comparison
         options = {"details": details}

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from truecal.core.result import Result
+from truecal.inference.checks import check_groups
+from truecal.inference.gates import Gates, gate_of, joint_thresholds, load_gates
 from truecal.io import write_atomic
-from truecal.io.failures import need_extra
+from truecal.io.decision_logs import is_decision_log
+from truecal.io.failures import failure, listing, need_extra
+from truecal.kinds.inputs import read_inputs
 
 from ..render import terminal as render
 from . import watching
-from .common import NO_VERDICT, REJECTED, File, as_json, check_paths, command, read, show, waiting
+from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, read, show, waiting
 from .loading import estimated, split_kind
+from .logged_decisions import inputs_of, log_of
 from .shared_options import Measuring, Printing, Reading, fraction, numbers
 from .streaming import refuse_test
 
@@ -133,29 +139,108 @@ def find_threshold(
     groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Write risk against coverage as a picture.")] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Write the gate, for truecal gate check.")] = None,
 ) -> None:
     """Which predictions may be acted on? The loosest confidence threshold whose error is at most --risk.
 
-    The guarantee holds with probability 1 − delta. Exit code 3 when no threshold keeps the risk. Examples:
+    The guarantee holds with probability 1 − delta, for all questions of a log of decisions together. Exit code 3 when
+    no threshold of any question keeps the risk. Examples:
 
     - `truecal threshold preds.parquet --risk 0.05`
+
+    - `truecal threshold decisions.jsonl --labels gold.csv --save gate.json` (a gate per question)
 
     - `truecal threshold preds.csv --risk 0.01 --delta 0.1 --plot risk.png`
     """
     risk, delta = fraction(risk, "--risk"), fraction(delta, "--delta")
-    check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot})
+    check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot, "--save": save})
     if plot is not None:
         watching.check_picture(plot)
+    if is_decision_log(str(file)) and len((log := log_of(file, reading)).questions) > 1:
+        if plot is not None or groups is not None:
+            what = "--groups" if plot is None else "--plot"
+            raise typer.BadParameter("is for one question: choose it with --columns", param_hint=what)
+        joint = joint_thresholds(inputs_of(log), risk=risk, delta=delta)
+        save_all(joint, joint, json, save)
+        show([path for path in (json, save) if path is not None], printing, render.gates, joint, notes=log.notes)
+        if all(gate.threshold is None for gate in joint.gates):
+            raise typer.Exit(REJECTED)
+        return
     loaded = read([file], reading)
     result = loaded.threshold(risk, delta, groups)
-    if json is not None:
-        write_atomic(json, as_json(result))
+    question = loaded.first.name if is_decision_log(str(file)) else None
+    save_all(result, Gates(risk, delta, (gate_of(question, result),)), json, save)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
-    written = [path for path in (plot, json) if path is not None]
+    written = [path for path in (plot, json, save) if path is not None]
     show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
     if result.threshold is None:
         raise typer.Exit(REJECTED)
+
+
+def save_all(result: Result, gates: Gates, json: Path | None, save: Path | None) -> None:
+    """Write the files that were asked for."""
+    if json is not None:
+        write_atomic(json, as_json(result))
+    if save is not None:
+        gates.save(save)
+
+
+gate_app = typer.Typer(help="Gates that truecal threshold --save wrote.")
+app.add_typer(gate_app, name="gate")
+
+
+@command("check", gate_app)
+def check_gate(
+    file: File,
+    reading: Reading,
+    printing: Printing,
+    gate: Annotated[Path, typer.Option("--gate", help="The file that threshold --save wrote.")],
+    level: Annotated[float, typer.Option("--level", help="Level of the verdicts of all gates together.")] = 0.95,
+    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result as JSON.")] = None,
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Exit code 0 where the rows do not show the answer.")
+    ] = False,
+) -> None:
+    """Does a gate keep its risk on new labelled rows? Exit code 0 within, 3 broken, 4 undecided.
+
+    Examples:
+
+    - `truecal gate check week.jsonl --gate gate.json`
+
+    - `truecal gate check week.csv --gate gate.json --level 0.99 --allow-undecided`
+    """
+    level = fraction(level, "--level")
+    check_paths([split_kind(file)[0], gate, *reading.files], {"--json": json})
+    kept = load_gates(gate)
+    data: dict[str, Any]
+    clusters = None
+    if is_decision_log(str(file)):
+        log = log_of(file, reading)
+        notes, data = log.notes, inputs_of(log)
+        missing = [one.called for one in kept.gates if one.called not in data]
+        if missing:
+            raise failure(
+                file, f"expected the questions of the gates, found {listing(data)} without {listing(missing)}"
+            )
+        if groups is not None:
+            raise typer.BadParameter("cannot apply to a log of decisions", param_hint="--groups")
+    else:
+        loaded = read([file], reading)
+        notes, inputs = loaded.notes, read_inputs(loaded.y_true, next(iter(loaded.models.values())))
+        if len(kept.gates) > 1:
+            raise failure(file, f"expected a log of the questions {listing([one.called for one in kept.gates])}")
+        data = {kept.gates[0].called: inputs}
+        clusters = check_groups(loaded.clusters(groups), inputs.n_samples)
+    result = kept.check(data, level=level, groups=clusters)
+    if json is not None:
+        write_atomic(json, as_json(result))
+    show([] if json is None else [json], printing, render.gates, result, notes=notes, verbose=printing.verbose)
+    if result.verdict == "broken":
+        raise typer.Exit(REJECTED)
+    if result.verdict == "undecided" and not allow_undecided:
+        raise typer.Exit(NO_VERDICT)
 
 
 @command("estimate")

@@ -17,6 +17,7 @@ from .board import Board
 from .common import PARTS, File, Files, check_paths, command, finish, waiting
 from .in_memory import InMemory
 from .loading import expand, split_kind
+from .logged_decisions import Decisions
 from .sampling import Answers
 from .shared_options import (
     Batching,
@@ -35,7 +36,7 @@ from .streaming import Batches, TokenLog
 from .two_tables import TwoTables
 from .warehouse import Sums
 
-SOURCES: tuple[type[Source], ...] = (Sums, Answers, Board, TwoTables, TokenLog, Batches, InMemory)
+SOURCES: tuple[type[Source], ...] = (Sums, Decisions, Answers, Board, TwoTables, TokenLog, Batches, InMemory)
 """The first that a call is about measures it."""
 
 
@@ -72,6 +73,8 @@ def evaluate(
     - `truecal evaluate preds.csv --explain` (three sentences to forward; `--markdown`, `--latex`: a table)
 
     - `truecal evaluate samples.jsonl --samples answer --question id --correct ok`
+
+    - `truecal evaluate decisions.jsonl --labels gold.csv` (one row per question)
     """
     advise = one_model.advise or outputs.html is not None
     _run(

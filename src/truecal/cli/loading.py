@@ -29,7 +29,8 @@ from truecal.io import (
 from truecal.io.agreement import in_order_of, names_classes
 from truecal.io.column_rules import choose_label
 from truecal.io.dataset import Dataset, is_dataset, left_out_files, open_dataset, read_table_column
-from truecal.io.failures import failure, path_text
+from truecal.io.decision_logs import DecisionLog, is_decision_log, read_decisions
+from truecal.io.failures import failure, listing, path_text
 from truecal.io.matching import IdColumn
 from truecal.io.prediction_file import FILE_KINDS, Floats
 from truecal.io.read_file import is_found
@@ -235,6 +236,8 @@ def open_table(file: Path, reading: Reading, weights: str | None = None) -> Data
 def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predictions:
     """One file, with the options of the command line."""
     path, options = options_of(file, reading)
+    if is_decision_log(str(path)):
+        return _only_question(read_decisions(path, labels=labels, normalize=reading.normalize), reading)
     if not is_dataset(path):
         return read_predictions(path, labels=labels, **options)
     if labels is not None:
@@ -242,6 +245,16 @@ def read_one(file: Path, reading: Reading, labels: Path | None = None) -> Predic
     table = open_table(file, reading)
     read, _ = table.whole()
     return replace(read, notes=(*read.notes, *left_out_files([table])))
+
+
+def _only_question(log: DecisionLog, reading: Reading) -> Predictions:
+    """The question of a log of decisions that a command is about."""
+    chosen = log.only(split(reading.columns))
+    if len(chosen.questions) > 1:
+        wanted = f"the log holds the questions {listing(chosen.questions)}: choose one with --columns"
+        raise failure(log.path, f"expected one question, {wanted}")
+    found = next(iter(chosen.questions.values())).predictions(log.path)
+    return replace(found, notes=(*log.notes, *found.notes))
 
 
 def load(files: Sequence[Path], reading: Reading, progress: Progress | None = None) -> Loaded:

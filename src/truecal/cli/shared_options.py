@@ -139,6 +139,7 @@ class SamplingOptions:
     correct: Annotated[str | None, _answers("--correct", "Whether each answer is right.", "COLUMN")] = None
     reference: Annotated[str | None, _answers("--reference", "Instead: the right answer.", "COLUMN")] = None
     confidence: Annotated[str | None, _answers("--confidence", "The stated confidence, as text.", "COLUMN")] = None
+    gate: Annotated[Path | None, _answers("--gate", "Decisions: only rows that it accepts.", "FILE")] = None
     pattern: Annotated[str | None, _answers("--answer-pattern", "Its group is the answer in a text.", "REGEX")] = None
 
     @property

@@ -36,6 +36,8 @@ _BLOCK = 1 << 17  # numbers
 INFINITE = "a loss is infinite: an observed label had probability 0"
 UNBOUNDED = "a prediction gives a possible label probability 0, so its loss is unbounded"
 FEW_ROWS = 10.0
+ROUNDING = 1e-12
+"""A difference of losses that is smaller comes from the order of sums."""
 SCARCE = "the loss is unbounded, and fewer than ten rows make up most of its variance"
 NO_BOUND = "the outcomes are unbounded: valid only if the sample contains rare large losses"
 
@@ -205,8 +207,8 @@ class IntervalEstimate(Result):
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval leaves out 0 and may be trusted."""
-        return not self.note and not self.low <= 0 <= self.high
+        """Whether the interval leaves out 0 and may be trusted; differences of rounding errors are none."""
+        return not self.note and not self.low <= 0 <= self.high and abs(self.estimate) > ROUNDING
 
     def turned(self) -> IntervalEstimate:
         """The part of the difference taken the other way round."""

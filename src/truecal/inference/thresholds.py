@@ -139,7 +139,7 @@ def threshold(
 
 def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | None = None) -> Threshold:
     """The threshold of validated predictions."""
-    risk, delta = (_share(value, name) for value, name in ((risk, "risk"), (delta, "delta")))
+    risk, delta = (check_share(value, name) for value, name in ((risk, "risk"), (delta, "delta")))
     if inputs.soft:
         raise ValueError("threshold needs one label per row; these are distributions over labels")
     if inputs.weights is not None:
@@ -153,7 +153,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     accepted = np.unique(ends[np.searchsorted(ends, sizes, side="left")])
     k, count = errors[accepted - 1].astype(np.float64), accepted.astype(np.float64)
     if groups is not None:
-        effective = _effective(groups[0][order], groups[1], accepted)
+        effective = effective_rows(groups[0][order], groups[1], accepted)
         k, count = k * effective / count, effective
     with np.errstate(all="ignore"):
         passed = _rejected(_at_most(k, count, risk), delta, np.searchsorted(accepted, starts))
@@ -189,7 +189,8 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     )
 
 
-def _share(value: Any, name: str) -> float:
+def check_share(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, for example 0.05, got {shown(value)}")
     return float(value)
@@ -239,7 +240,7 @@ def _sizes(n: int, risk: float, delta: float, groups: Groups | None) -> tuple[Ar
     return np.unique(np.append(np.linspace(starts[0], n, STEPS).astype(np.intp), starts)), starts
 
 
-def _effective(group: Array, number: int, accepted: Array) -> Array:
+def effective_rows(group: Array, number: int, accepted: Array) -> Array:
     """Kish's effective number of rows among the first so many, whose clusters go together."""
     found, start, size = [], 0, np.zeros(number)
     for end in accepted.tolist():
@@ -303,7 +304,7 @@ def discrimination(inputs: Inputs, level: float, groups: Groups | None = None) -
         ends = _interval(value, influence, clusters, z) if sure else (None, None)
         made.append(Discrimination(name, value, *ends, name == "auroc"))
     for coverage, rows, share in zip(COVERAGES, at, right, strict=True):
-        effective = float(rows) if clusters is None else float(_effective(*clusters, np.array([rows]))[0])
+        effective = float(rows) if clusters is None else float(effective_rows(*clusters, np.array([rows]))[0])
         made.append(Discrimination(f"accuracy_at_{coverage:.0%}", share, *_wilson(share, effective, z), True))
     return tuple(made)
 

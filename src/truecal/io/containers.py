@@ -24,7 +24,7 @@ from truecal.io.failures import failure, listing, need, parsing, quote
 FORMATS = {
     **{".npz": "npz", ".npy": "npy", ".json": "json", ".xlsx": "excel", ".mat": "matlab", ".eval": "inspect"},
     **dict.fromkeys((".csv", ".tsv", ".txt", ".arff"), "csv"),
-    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jevl"), "jsonl"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"),
     **dict.fromkeys((".pt", ".pth"), "torch"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from truecal.evidence.values import ErrorValue
     from truecal.inference.calibration import CalibrationTest
     from truecal.inference.estimation import Estimate
+    from truecal.inference.gates import GateCheck, Gates
     from truecal.inference.monitoring import MonitorUpdate
     from truecal.inference.repair import Repair
     from truecal.inference.thresholds import Threshold
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from truecal.results.decision_curve import DecisionCurve
     from truecal.results.evaluation import Evaluation
     from truecal.results.leaderboard import Leaderboard
+    from truecal.results.questions import Questions
     from truecal.results.risk_profile import Clinical
 
 Columns = Mapping[str, Sequence[str]]
@@ -155,6 +157,24 @@ def leaderboard(result: Leaderboard, *, verbose: bool = False) -> None:
     _table(console, head, names | columns)
     _say(console, "", *result.sentences)
     _notes(console, list(result.notes), verbose)
+
+
+def questions(result: Questions, *, verbose: bool = False) -> None:
+    """One line per question, and which are not calibrated."""
+    console = _console()
+    _say(console, f"{result.name}: {len(result.evaluations)} questions\n")
+    heads, rows = result.table()
+    _lines(console, table_lines(heads, rows, _width(console)))
+    _say(console, "", result.sentence)
+    _notes(console, list(result.notes), verbose)
+
+
+def gates(result: Gates | GateCheck, *, notes: Sequence[str] = (), verbose: bool = False) -> None:
+    """The sentence of all gates, and one line per gate."""
+    console = _console()
+    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
+    _table(console, "", result.table())
+    _notes(console, list(notes), verbose)
 
 
 def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:

@@ -1,0 +1,268 @@
+"""Gates: thresholds of several questions with one joint guarantee, kept in a file and checked on new rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from scipy.special import betaincinv
+
+from ..core.parameters import described
+from ..core.result import Result
+from ..core.types import Groups
+from ..io.failures import failure, listing, parsing, quote
+from ..io.writing import write_atomic
+from ..kinds.inputs import Inputs, read_inputs
+from .checks import check_level
+from .thresholds import Threshold, check_share, effective_rows, threshold_of
+
+VERSION = 1
+Verdict = Literal["within", "broken", "undecided", "accepts nothing"]
+
+
+@final
+@dataclass(frozen=True)
+class Gate:
+    """The threshold of one question: rows whose confidence is at least `threshold` are accepted.
+
+    `question` is None for a file of one set of predictions, and `threshold` None where none keeps the risk. `coverage`
+    of the `rows` that it was found on are accepted, and `bound` is the upper end of their error.
+    """
+
+    question: str | None
+    threshold: float | None
+    rows: int
+    coverage: float
+    bound: float | None
+
+    @property
+    def called(self) -> str:
+        return "predictions" if self.question is None else self.question
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class Gates(Result):
+    """Gates that with probability 1 − `delta` all keep the error of accepted rows at or below `risk`."""
+
+    risk: float
+    delta: float
+    gates: tuple[Gate, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is guaranteed of all gates together."""
+        n = len(self.gates)
+        who = "the error of accepted rows is" if n == 1 else f"the errors of accepted rows of all {n} questions are"
+        return f"With probability {1 - self.delta:.4g} {who} at most {self.risk:.4g}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the file holds."""
+        return {"version": VERSION, **super().to_dict()}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the gates as JSON; the file appears whole or not at all."""
+        write_atomic(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    def table(self) -> dict[str, list[str]]:
+        """The columns of a table, one row per question."""
+        return {
+            "question": [gate.called for gate in self.gates],
+            "confidence\nat least>": ["none" if g.threshold is None else f"{g.threshold:.4f}" for g in self.gates],
+            "coverage>": [f"{gate.coverage:.1%}" for gate in self.gates],
+            "bound>": ["" if gate.bound is None else f"{gate.bound:.4f}" for gate in self.gates],
+            "rows>": [str(gate.rows) for gate in self.gates],
+        }
+
+    def check(self, data: Mapping[str, Any], *, level: float = 0.95, groups: Groups | None = None) -> GateCheck:
+        """Whether the gates keep their risk on new rows: `data` maps each question to (y_true, y_proba).
+
+        Exact binomial bounds of the error of accepted rows, corrected over the gates: at most 1 − `level` of the
+        verdicts "within" and "broken" of a whole check are wrong.
+        """
+        alpha = (1 - check_level(level)) / max(1, sum(gate.threshold is not None for gate in self.gates))
+        found = []
+        for gate in self.gates:
+            given = data.get(gate.called)
+            if given is None:
+                raise ValueError(f"no rows of question {gate.called!r}, which has a gate: found {', '.join(data)}")
+            inputs = given if isinstance(given, Inputs) else read_inputs(*given)
+            found.append(_checked(gate, inputs, self.risk, alpha, groups))
+        return GateCheck(self.risk, level, tuple(found))
+
+
+@final
+@dataclass(frozen=True)
+class GateAnswer:
+    """How a gate does on new rows: [low, high] holds the error of accepted rows, each end at the corrected level."""
+
+    question: str | None
+    verdict: Verdict
+    rows: int
+    accepted: int
+    errors: int
+    low: float
+    high: float
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class GateCheck(Result):
+    """Whether gates keep their risk on new rows."""
+
+    risk: float
+    level: float
+    answers: tuple[GateAnswer, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "broken" where one gate is, else "undecided" where one is, else "within" where one accepts anything."""
+        found = {answer.verdict for answer in self.answers}
+        order: tuple[Verdict, ...] = ("broken", "undecided", "within", "accepts nothing")
+        return next(verdict for verdict in order if verdict in found)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence."""
+        names = [answer.question or "predictions" for answer in self.answers if answer.verdict == self.verdict]
+        n, risk = len(names), f"error of at most {self.risk:.4g}"
+        if self.verdict == "accepts nothing":
+            return "The gates accept nothing."
+        if self.verdict == "within":
+            return f"Within: {'the gate keeps' if n == 1 else f'all {n} gates keep'} an {risk}."
+        if self.verdict == "broken":
+            return f"Broken: the {risk} is exceeded by {', '.join(names)}."
+        return f"Undecided: the accepted rows do not show whether the {risk} holds for {', '.join(names)}."
+
+    def table(self) -> dict[str, list[str]]:
+        """The columns of a table, one row per gate."""
+        return {
+            "question": [answer.question or "predictions" for answer in self.answers],
+            "verdict": [answer.verdict for answer in self.answers],
+            "accepted>": [f"{answer.accepted} of {answer.rows}" for answer in self.answers],
+            "wrong>": [str(answer.errors) for answer in self.answers],
+            "error": [f"[{a.low:.4f}, {a.high:.4f}]" if a.accepted else "" for a in self.answers],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return super().to_dict() | {"verdict": self.verdict, "sentence": self.sentence}
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+def _checked(gate: Gate, inputs: Inputs, risk: float, alpha: float, groups: Groups | None) -> GateAnswer:
+    top = inputs.top_label()
+    taken = np.zeros(inputs.n_samples, dtype=bool) if gate.threshold is None else top.reports >= gate.threshold
+    wrong, n = int((~top.y.astype(bool))[taken].sum()), int(taken.sum())
+    size = float(n)
+    if n and groups is not None:
+        size = float(effective_rows(groups[0][taken], groups[1], np.array([n]))[0])
+    k = wrong * size / n if n else 0.0
+    low = 0.0 if k <= 0 else float(betaincinv(k, size - k + 1, alpha))
+    high = 1.0 if k >= size else float(betaincinv(k + 1, size - k, 1 - alpha))
+    verdict: Verdict = "within" if high <= risk else "broken" if low > risk else "undecided"
+    verdict = "accepts nothing" if gate.threshold is None else verdict
+    return GateAnswer(gate.question, verdict, inputs.n_samples, n, wrong, low, high)
+
+
+@described(
+    "Gates: one per question.",
+    questions="What each question is called, and its (y_true, y_proba).",
+    risk="The largest error among accepted rows that is tolerated.",
+    delta="The largest probability that the error of any question exceeds the risk.",
+)
+def joint_thresholds(questions: Mapping[str, Any], *, risk: float = 0.05, delta: float = 0.05) -> Gates:
+    """Find the threshold of each of several questions, so that all of them keep the risk with probability 1 − `delta`.
+
+    Each question is tested as by `tc.threshold` with an equal share of `delta` (Bonferroni).
+
+    >>> import numpy as np, truecal as tc
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(.5, .5, (2, 3000))
+    >>> y = rng.random((2, 3000)) < p
+    >>> found = tc.analysis.joint_thresholds({"urgent": (y[0], p[0]), "spam": (y[1], p[1])}, risk=.1)
+    >>> found.sentence
+    'With probability 0.95 the errors of accepted rows of all 2 questions are at most 0.1.'
+    >>> found.save("gate.json")
+    >>> tc.analysis.load_gates("gate.json") == found
+    True
+    """
+    risk, delta = check_share(risk, "risk"), check_share(delta, "delta")
+    if not questions:
+        raise ValueError("questions is empty: expected a question and its (y_true, y_proba)")
+    read = {name: one if isinstance(one, Inputs) else read_inputs(*one) for name, one in questions.items()}
+    found = {name: threshold_of(inputs, risk, delta / len(read)) for name, inputs in read.items()}
+    return Gates(risk, delta, tuple(gate_of(name, one) for name, one in found.items()))
+
+
+def gate_of(question: str | None, found: Threshold) -> Gate:
+    """A threshold as a gate."""
+    return Gate(question, found.threshold, found.n_samples, found.coverage, found.bound)
+
+
+_FIELDS: dict[str, tuple[str, Any]] = {
+    "question": ("text or null", lambda v: v is None or (isinstance(v, str) and v != "")),
+    "threshold": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
+    "rows": ("a positive whole number", lambda v: type(v) is int and v > 0),
+    "coverage": ("a number from 0 to 1", lambda v: _between(v)),
+    "bound": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
+}
+
+
+def _between(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and 0 <= value <= 1
+
+
+@described("Gates, as they were saved.", path="The file that `Gates.save` or `truecal threshold --save` wrote.")
+def load_gates(path: str | os.PathLike[str]) -> Gates:
+    """Read gates from a file. Anything but a whole gate file of this version raises one FileError."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError as error:
+        raise failure(path, "file not found") from error
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key comes twice")
+        return dict(pairs)
+
+    with parsing(path, "a gate file as truecal threshold --save writes it"):
+        found = json.loads(text, object_pairs_hook=once)
+    if not isinstance(found, dict) or "version" not in found:
+        raise failure(path, "expected a gate file with a version: write one with truecal threshold --save")
+    if found["version"] != VERSION or isinstance(found["version"], bool):
+        raise failure(path, f"expected a gate file of version {VERSION}, got version {quote(found['version'])}")
+    _check_keys(path, found, ("version", "risk", "delta", "gates"), "the file")
+    for name in ("risk", "delta"):
+        if not _between(found[name]) or found[name] in (0, 1):
+            raise failure(path, f"expected a number between 0 and 1 as {name}, got {quote(found[name])}")
+    if not isinstance(found["gates"], list) or not found["gates"]:
+        raise failure(path, f"expected a list of gates, got {quote(found['gates'])}")
+    gates: list[Gate] = []
+    for i, raw in enumerate(found["gates"]):
+        if not isinstance(raw, dict):
+            raise failure(path, f"expected an object as gate {i}, got {quote(raw)}")
+        _check_keys(path, raw, tuple(_FIELDS), f"gate {i}")
+        for name, (wanted, fits) in _FIELDS.items():
+            if not fits(raw[name]):
+                raise failure(path, f"expected {wanted} as {name} of gate {i}, got {quote(raw[name])}")
+        gates.append(Gate(**raw))
+    names = [gate.question for gate in gates]
+    if len(set(names)) < len(names) or (None in names and len(names) > 1):
+        raise failure(path, f"expected every question once, got {listing(names)}")
+    return Gates(float(found["risk"]), float(found["delta"]), tuple(gates))
+
+
+def _check_keys(path: Any, found: Mapping[str, Any], wanted: tuple[str, ...], where: str) -> None:
+    if set(found) != set(wanted):
+        odd = sorted(set(found) ^ set(wanted))
+        raise failure(path, f"expected the keys {listing(wanted)} in {where}; missing or unknown: {listing(odd)}")
