@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ import numpy as np
 
 from .arrays import is_tensor, namespace
 from .averages import AveragedRule
-from .data import as_array, shown
+from .data import shown
 from .properties import Property
-from .rules import BinningRule, FixedRule
+from .rules import BinningRule
 from .sample import Bounds, Totals
 from .types import Array
 
@@ -89,49 +89,6 @@ class BinTable:
         parts: dict[str, Any] = {name: None if (x := getattr(self, name)) is None else x[one] for name in names}
         edges = self.edges if self.edges is None or self.edges.ndim == 1 else self.edges[one]
         return replace(self, **parts, edges=edges, shares=None)
-
-    @staticmethod
-    def from_sums(
-        property: Property, binning: FixedRule, count: Any, outcome: Any, residual: Any, residual_sq: Any
-    ) -> BinTable:
-        """The table of rows that were counted elsewhere, such as by a group-by of a database, each with weight 1.
-
-        Per bin, or per class and bin: the number of rows, and the sums of outcomes (0 or 1), of r = prediction −
-        outcome, and of r².
-
-        >>> import truecal as tc
-        >>> sums = {"count": [2, 2], "outcome": [0, 2], "residual": [.5, -.5], "residual_sq": [.125, .125]}
-        >>> table = tc.BinTable.from_sums(tc.Binary(), tc.Edges([0, .5, 1]), **sums)
-        >>> tc.CalibrationError(tc.Binary(), tc.Edges([0, .5, 1])).of_table(table)
-        0.03125
-        >>> tc.binary_error([0, 0, 1, 1], [.25, .25, .75, .75], strategy=tc.Edges([0, .5, 1]))
-        0.03125
-        """
-        if property.vector:
-            raise ValueError(f"bins are for one number per row or class, {property.kind} needs cells for vectors")
-        edges = _fixed_edges(property, binning, np.dtype(np.float64), "of sums")
-        given = {"count": count, "outcome": outcome, "residual": residual, "residual_sq": residual_sq}
-        arrays = {name: np.atleast_2d(np.asarray(as_array(values, name))) for name, values in given.items()}
-        views = len(edges) if edges.ndim == 2 else len(arrays["count"])
-        for name, values in arrays.items():
-            numbers = values.dtype.kind in "biuf" and values.shape == (views, edges.shape[-1] - 1)
-            if not numbers or not np.isfinite(values).all():
-                raise ValueError(f"{name} must be {views} x {edges.shape[-1] - 1} finite sums, got {shown(values)}")
-        if views > 1 and property.views(views) != views:
-            raise ValueError(f"{property.kind} predictions have one row of bins, got {views}")
-        sums: dict[str, Any] = {name: values.astype(np.float64) for name, values in arrays.items()}
-        rows = sums["count"].sum(axis=1)
-        if (rows != rows[0]).any() or (sums["count"] % 1 != 0).any() or sums["count"].min() < 0:
-            raise ValueError(f"count must be whole numbers, as many rows for every class, got {shown(rows.tolist())}")
-        _refuse_impossible(sums, edges, property.bounds)
-        n = float(rows[0])
-        wrong = n - float(sums["outcome"].sum()) if property.picks_outcome else 0.0
-        totals = Totals(int(n), n, n, 1.0, wrong, wrong)
-        about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
-        about["shares"] = property.shares
-        return BinTable(
-            property.kind, binning, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about
-        )
 
     @property
     def rows(self) -> int:
@@ -403,23 +360,3 @@ def _fixed_edges(property: Property, binning: BinningRule, dtype: np.dtype[Any],
         )
     (edges,) = binning.table_edges(property.bounds, dtype) or ()
     return edges
-
-
-def _refuse_impossible(sums: Mapping[str, Array], edges: Array, bounds: Bounds | None) -> None:
-    """Refuse sums that no rows of their bins have, beyond what sums in float32 lose."""
-    count, outcome, residual, square = (sums[name] for name in ("count", "outcome", "residual", "residual_sq"))
-    low, high = (np.broadcast_to(ends, count.shape) for ends in (edges[..., :-1], edges[..., 1:]))
-    rows, slack, width = np.maximum(count, 1.0), 1e-4 * count, 1e-4 * (edges.max() - edges.min())
-    mean, unit = (outcome + residual) / rows, bounds == (0.0, 1.0)
-    laws = {
-        "outcome must lie between 0 and count": unit & ((outcome < -slack) | (outcome > count + slack)),
-        "the mean prediction, (outcome + residual)/count, must lie between the edges": (count > 0)
-        & ((mean < low - width) | (mean > high + width)),
-        "residual_sq must be at least residual²/count": np.square(residual) / rows > square + slack,
-        "residual_sq must be at most count": unit & (square > count + slack),
-    }
-    for law, broken in laws.items():
-        if broken.any():
-            at = np.unravel_index(int(np.argmax(broken)), broken.shape)
-            found = ", ".join(f"{name} {values[at]:.6g}" for name, values in sums.items())
-            raise ValueError(f"bin {at[1]} of view {at[0]}, from {low[at]:.6g} to {high[at]:.6g}: {law}, got {found}")

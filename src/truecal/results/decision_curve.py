@@ -159,11 +159,6 @@ class DecisionCurve(Pictured):
                 return curve
         raise KeyError(f"no model is called {shown(name)}; expected one of {', '.join(c.name for c in self.curves)}")
 
-    @property
-    def cost_ratios(self) -> Array:
-        """t/(1 − t) for each threshold t: the cost of a false alarm in units of the cost of a miss."""
-        return np.asarray(self.thresholds / (1 - self.thresholds))
-
     @cached_property
     def dominance(self) -> Dominance:
         """The order of the models on these rows: mean L_t no larger at any threshold, and smaller at one."""

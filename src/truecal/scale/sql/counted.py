@@ -26,7 +26,6 @@ from .statements import SUMS, WEIGHTED, QueryPart, column_values, of_rows, texts
 
 NULL_BANDS = "null bands need the rows, which stay where they are: they are left out"
 NO_ID = "no intervals and no test: pass id=, a column of row ids, whose hash puts rows into blocks"
-MOST_NAMED = 5
 MOST_SUBGROUPS = 10_000
 
 
