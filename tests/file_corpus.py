@@ -18,9 +18,11 @@ D = (P > 0.5).astype(int)
 TOP = np.maximum(P, 1 - P)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 THREE = rng.dirichlet([1, 1, 1], N)
+ODDS = 1.6 / 1.05 / (THREE + 0.2)
 CLASS = np.array([rng.choice(3, p=row) for row in THREE])
 ARGMAX = THREE.argmax(axis=1)
 YES, SAID = np.where(Y == 1, "Yes", "No"), np.where(D == 1, "Yes", "No")
+SHARES = (0.9 * P + 0.05).round(6)
 WON = np.where(Y == 1, "churned", "stayed")
 IDS = np.arange(1000, 1000 + N)
 AGE = rng.integers(18, 80, N)
@@ -53,6 +55,10 @@ def raw(text: str, encoding: str = "utf-8") -> Callable[[Path], None]:
         path.write_bytes(text.encode(encoding))
 
     return write
+
+
+def percent(values: Any) -> list[str]:
+    return [f"{100 * v:.4f}%" for v in values]
 
 
 TWO: dict[str, Any] = {"prob_0": 1 - P, "prob_1": P}
@@ -155,6 +161,74 @@ TWINS: dict[str, Twin] = {
     "models.csv": Twin(
         {"y": Y, "lr_prob": P, "rf_prob": P**2, "xgb_prob": P**0.5},
         refused="run: truecal compare models.csv --columns lr_prob,rf_prob,xgb_prob",
+    ),
+    # values
+    "percent.csv": Twin({"probability": percent(P), "outcome": Y}),
+    "percent_two.csv": Twin({"prob_yes": percent(P), "prob_no": percent(1 - P), "label": YES}),
+    "thousands.csv": Twin({"votes": [f"{v:,}" for v in AGE * 1000], "prob": P, "label": Y}),
+    "soft.csv": Twin({"prob": P, "label": SHARES}, "soft"),
+    "ties.csv": Twin({"prob": P, "won": np.where(np.arange(N) % 20 == 0, 0.5, Y)}, "soft"),
+    "nulls.csv": Twin({"prob": [*P, 0.5, 0.5], "label": [*map(str, Y), "", ""]}, options={"drop_incomplete": True}),
+    # outcomes
+    "one_hot.csv": Twin({**three("p_{}"), **three("{}", values=np.eye(3, dtype=int)[CLASS])}, "classes"),
+    "one_hot_is.csv": Twin({**three("{}_prob"), **three("is_{}", values=np.eye(3, dtype=int)[CLASS])}, "classes"),
+    "one_hot_named.csv": Twin(
+        {**three("{}_prob"), **three("q{}", range(3), np.eye(3, dtype=int)[CLASS])},
+        "classes",
+        {"label_column": "q0,q1,q2"},
+    ),
+    "won_family.csv": Twin(
+        {"version": np.where(D, "lite", "full"), "no_WinProbability": 1 - P, "yes_WinProbability": P}
+        | {"no_Won": 1 - Y, "yes_Won": Y}
+    ),
+    "win_lose.csv": Twin({"lose_prob": 1 - P, "win_prob": P, "won": Y}),
+    "favorite.csv": Twin({"year": 2000 + AGE, "round": AGE % 6, "favorite_probability": P, "favorite_win_flag": Y}),
+    "three_words.csv": Twin(
+        {"candidate": IDS, "forecast_prob": P, "result": np.where(Y == 1, "Win", np.where(D == 1, "Loss", "Lose"))}
+    ),
+    "one_of_many.csv": Twin(
+        {"prob_setosa": THREE[:, 0], "species": NAMES[CLASS]},
+        "first class",
+        {"columns": "prob_setosa", "label_column": "species", "positive": "setosa"},
+    ),
+    "top_k.csv": Twin(
+        {"label": Y, "top1_class": D, "top1_prob": TOP, "top2_class": 1 - D, "top2_prob": 1 - TOP}, "confidence"
+    ),
+    # more tools
+    "spss_modeler.csv": Twin(
+        {"Churn": Y, "$L-Churn": D, "$LP-Churn": TOP, "$LP-0": 1 - P, "$LP-1": P},
+    ),
+    "spss_confidence.csv": Twin({"Churn": Y, "$N-Churn": D, "$NC-Churn": TOP}, "confidence"),
+    "spss_logistic.csv": Twin({"default": Y, "PRE_1": P, "PGR_1": D}),
+    "sas_scored.csv": Twin({"BAD": Y, "EM_EVENTPROBABILITY": P, "EM_PROBABILITY": TOP, "EM_CLASSIFICATION": D}),
+    "sagemaker.csv": Twin(raw("\n".join(f"{y},{p}" for y, p in zip(Y, P, strict=True))), options={"label_column": "0"}),
+    "score.csv": Twin({"y": Y, "pred": D, "score": P}),
+    "savez.npz": Twin(lambda path: np.savez(path, Y, P)),
+    "all_labels.npz": Twin(lambda path: np.savez(path, all_labels=CLASS, all_probs=THREE), "classes"),
+    # what is no prediction
+    "headerless.csv": Twin(
+        raw("\n".join(f"{y},{p}" for y, p in zip(Y, P, strict=True))), refused="if it has the labels, pass label_column"
+    ),
+    "one_vs_rest.csv": Twin(
+        {**three("prob_{}", values=THREE**0.5), "label": NAMES[CLASS]}, refused="measure one class with proba_columns"
+    ),
+    "multi_hot.npz": Twin(
+        lambda path: np.savez(path, all_preds=np.ones((N, 3), dtype=int), all_labels=CLASS),
+        refused="these are decisions, 0 and 1",
+    ),
+    "odds.csv": Twin(
+        {"FTHG": AGE % 4, "B365H": ODDS[:, 0], "B365D": ODDS[:, 1]}
+        | {"B365A": ODDS[:, 2], "FTR": np.array(["H", "D", "A"])[CLASS]},
+        refused="--odds --columns B365H,B365D,B365A --label-column FTR",
+    ),
+    "submission.csv": Twin({"id": IDS, "target": P}, refused="pass the outcomes with --labels FILE"),
+    "no_labels.csv": Twin({"id": IDS, "p_churn": P}, refused="can be the labels: pass them with --labels FILE"),
+    "measures.csv": Twin({"model": ["a", "b"], "accuracy": [0.9, 0.8], "auc": [0.9, 0.8]}, refused="without samples"),
+    "boxes.csv": Twin(
+        {"xmin": P, "ymin": P, "xmax": P, "ymax": P, "score": TOP, "label": NAMES[CLASS]}, refused="are boxes: match"
+    ),
+    "survival.csv": Twin(
+        {"time": AGE, "event": Y, "risk": FEATURES["income"]}, refused="the probability of the event by a fixed time"
     ),
     "decisions_only.csv": Twin(
         {"y_true": Y, "y_pred": D}, refused="no column has fractions between 0 and 1, and 'y_pred' holds decisions"

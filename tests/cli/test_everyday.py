@@ -92,7 +92,7 @@ def test_a_label_column_is_suggested(folder: Path, truecal: Run) -> None:
     frame["text"] = "some words"
     frame.to_csv("asked.csv", index=False)
     code, _, err = truecal("evaluate", "asked.csv", *FAST)
-    words = "columns not in use: 'kategorie', 'text': use --label-column kategorie, or pass them with --labels"
+    words = "columns that can hold them: 'kategorie': pass --label-column kategorie, or --labels FILE"
     assert code == 1 and words in err
     code, _, _ = truecal("evaluate", "asked.csv", "--label-column", "kategorie", *FAST)
     assert code == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from closeness import assert_close
-from file_corpus import CLASS, NAMES, THREE, TOP, TWINS, D, P, Y
+from file_corpus import CLASS, THREE, TOP, TWINS, D, P, Y
 from truecal.cli.loading import Loaded, load
 from truecal.cli.shared_options import Reading
 from truecal.io import FileError
@@ -42,11 +42,18 @@ def test_a_file_is_read_as_its_owner_means_it(name: str, tmp_path: Path, monkeyp
     if twin.kind == "confidence":
         assert_close(model.confidence, TOP)
         assert np.array_equal(model.correct, D == Y)
+    elif twin.kind == "soft":
+        shares = np.asarray(twin.columns.get("label", twin.columns.get("won")), dtype=float)  # type: ignore[union-attr]
+        assert_close(loaded.y_true[:, 1], shares)
+        assert_close(model[:, 1], P)
+    elif twin.kind == "first class":
+        assert np.array_equal(loaded.y_true, CLASS == 0)
+        assert_close(model, THREE[:, 0])
     elif twin.kind == "stated":
         assert_close(model.confidence, P)
         assert np.array_equal(model.correct, Y == 1)
     elif twin.kind == "classes":
-        assert sorted(loaded.classes or ()) == sorted(loaded.classes or NAMES)
+        assert loaded.classes is None or len(loaded.classes) == 3
         accuracy = (model.argmax(axis=1) == loaded.y_true).mean()
         assert_close(accuracy, (THREE.argmax(axis=1) == CLASS).mean())
         brier = ((model - np.eye(3)[loaded.y_true]) ** 2).sum(axis=1).mean()

@@ -10,6 +10,7 @@ import typer
 from truecal.io import FileError
 from truecal.io.dataset import can_stream
 from truecal.io.failures import need_extra
+from truecal.io.read_file import model_columns
 from truecal.io.runs import find_runs
 
 from . import watching
@@ -30,6 +31,7 @@ from .shared_options import (
     Reading,
     SamplingOptions,
     Wording,
+    split,
 )
 from .sources import Asked, Source
 from .streaming import Batches, TokenLog
@@ -110,6 +112,8 @@ def compare(
 
     - `truecal compare a.npz:logits b.npy:probs --labels y.csv --groups patient.csv`
 
+    - `truecal compare preds.csv --columns forest,linear` (columns of one table, one model each)
+
     - `truecal compare logs/` (of lm-evaluation-harness or inspect_ai, several models and tasks: a leaderboard)
     """
     found = expand(files, [*reading.files, *measuring.files, *outputs.wanted.values()])
@@ -117,6 +121,11 @@ def compare(
     asked = Asked(found, reading, measuring, batching, advise=outputs.html is not None, runs=runs or ())
     if runs is not None:
         asked = replace(asked, files=[run.path for run in runs])
+    if len(found) == 1 and runs is None:  # models side by side in one table
+        columns = split(reading.columns) or model_columns(split_kind(found[0])[0], reading.label_column)
+        if len(columns) > 1:
+            told = replace(reading, columns=",".join(columns))
+            asked = replace(asked, files=[found[0]] * len(columns), reading=told)
     if len(asked.files) < 2:
         raise typer.BadParameter("compare needs at least two; for one model use: truecal evaluate", param_hint="FILES")
     try:

@@ -260,10 +260,12 @@ def _only_question(log: DecisionLog, reading: Reading) -> Predictions:
 def load(files: Sequence[Path], reading: Reading, progress: Progress | None = None) -> Loaded:
     """Read every file, hold them against each other, and scale by temperature where validation files are given."""
     found = []
+    columns = side_by_side(files, reading)
     for i, path in enumerate(files):
         if progress is not None and i:
             progress(i / len(files))
-        found.append(read_one(path, reading, reading.labels))
+        one = read_one(path, replace(reading, columns=columns[i]) if columns else reading, reading.labels)
+        found.append(replace(one, name=columns[i]) if columns else one)
     read = list(check_same_samples(found, id_column=reading.id_column))
     names = distinct_names(read)
     notes = [f"{name}: {_summary(p)}" for name, p in zip(names, read, strict=True)]
@@ -282,6 +284,12 @@ def load(files: Sequence[Path], reading: Reading, progress: Progress | None = No
     errors = CONFIDENCE_ERRORS if ragged and not top_only else None
     classes = None if top_only else _class_names(read)
     return Loaded(_labels(read), models, errors, tuple(notes), classes, read[0], reading.id_column)
+
+
+def side_by_side(files: Sequence[Path], reading: Reading) -> tuple[str, ...]:
+    """The columns of models in one table that is named once for each of them."""
+    columns = split(reading.columns) or ()
+    return columns if len(files) == len(columns) > 1 and len(set(files)) == 1 else ()
 
 
 def _summary(predictions: Predictions) -> str:
@@ -309,7 +317,7 @@ def _labels(read: Sequence[Predictions]) -> Any:
 def _no_labels(predictions: Predictions) -> FileError:
     if not predictions.unused:
         return failure(predictions.path, "the file has no labels: pass them with --labels")
-    how = f"{choose_label(predictions.unused)}, or pass them with --labels"
+    how = choose_label(predictions.unused, predictions.can_label)
     return failure(predictions.path, f"no labels found; {how}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from truecal.io.roles import (
     Scale,
     called,
     is_called,
+    is_decided,
     is_identifier,
     key_of,
     matches,
@@ -28,6 +30,7 @@ from truecal.io.roles import (
     peeked,
     polarity,
     stripped,
+    tells_outcome,
 )
 
 LOGITS_OPTION = "logits=True (--logits)"  # as the library and as the command line call it
@@ -45,6 +48,7 @@ POSITIVE_OPTION = "positive (--positive)"
 MOST_LISTED = 12  # names of columns in a note
 
 
+BOXES = "are boxes: match detections with objects, and write whether each is correct, beside its score"
 _TRUTHS = ("truth", "label")  # roles whose names say labels
 
 
@@ -126,6 +130,7 @@ class Labels:
     names: tuple[str, ...] = ()
     rule: str = ""
     told: bool = False  # by the caller
+    can: tuple[str, ...] = ()  # columns whose values would do, where no rule finds the labels
 
     @property
     def name(self) -> str | None:
@@ -165,7 +170,7 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     left = [
         n for n in forms if n not in used and not is_identifier(n) and forms[n] != VECTOR and n != request.id_column
     ]
-    left = [n for n in left if not is_called(n, "prediction", "split", "weight", "confidence")]
+    left = [n for n in left if not is_called(n, "split", "weight", "confidence") and not is_prediction(n)]
     if peek is None:
         return Labels(("y",), "by its name") if "y" in left else Labels()
     facts = peeked(peek, left)
@@ -186,7 +191,9 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
             return Labels((named[0],), "by its values, which are the classes")
     if len(left) == 1 and not [n for n in others if n != left[0]]:
         return Labels((left[0],), "the only other column")
-    return Labels()
+    if len(told := [n for n in left if tells_outcome(n)]) == 1:
+        return Labels((told[0],), "by its name and values")
+    return Labels(can=tuple(left))
 
 
 def _can_label(facts: Facts, layout: Layout) -> bool:
@@ -195,7 +202,8 @@ def _can_label(facts: Facts, layout: Layout) -> bool:
         return facts.numbers is None or facts.whole
     if layout.classes is None:
         number = facts.numbers is not None and facts.in_unit and len(facts.distinct) <= 3
-        return 0 < len(facts.distinct) <= 2 or number
+        poles = {polarity(value) for value in facts.distinct}
+        return 0 < len(facts.distinct) <= 2 or number or poles == {True, False}
     if facts.numbers is not None and facts.whole and facts.numbers.min() >= 0 and len(facts.distinct) > 1:
         return bool(facts.numbers.max() <= len(layout.classes)) or matches(facts.distinct, layout.classes)
     return matches(facts.distinct, layout.classes) or (
@@ -227,7 +235,11 @@ def _stems(forms: Forms, layout: Layout) -> list[str]:
 def is_prediction(name: str) -> bool:
     """Whether a name says predicted labels, such as pred, predicted_species or prediction(label)."""
     said = meaning(name)
-    return is_called(name, "prediction") or (said is not None and said.said == "weak" and said.word != "oof")
+    return (
+        is_called(name, "prediction")
+        or is_decided(name)
+        or (said is not None and said.said == "weak" and said.word != "oof")
+    )
 
 
 def label_family(request: Request, forms: Forms, layout: Layout, peek: Peek | None = None) -> tuple[str, ...]:
@@ -244,7 +256,7 @@ def label_family(request: Request, forms: Forms, layout: Layout, peek: Peek | No
     if classes is None or request.label_column is not None:
         return ()
     numbers = [n for n, form in forms.items() if form in (NUMBER, WHOLE) and n not in layout.columns]
-    words = [*ROLES["label"], *ROLES["truth"], "y", "true", "outcome", "is"]
+    words = [*ROLES["label"], *ROLES["truth"], "y", "true", "outcome", "is", "won", "win", "winner", "result"]
     for word in map(re.escape, dict.fromkeys(words)):
         parts = re.compile(rf"{word}[ _.:]+(.+)|(.+)[ _.:]+{word}", re.IGNORECASE | re.DOTALL)
         named = {name: m[1] or m[2] for name in numbers if (m := parts.fullmatch(name))}
@@ -287,12 +299,13 @@ def shown_columns(names: Sequence[str], what: str) -> str:
     return f"the {what} {quote(names[0])}" if len(names) == 1 else f"{len(names)} {what}s {listing(names, MOST_LISTED)}"
 
 
-def choose_label(names: Sequence[str]) -> str:
-    """What to do about labels that were not found among these names, for a message: take a likely word, else the first
-    that is no identifier and no prediction."""
-    left = [n for n in plain_names(names) if meaning(n) is None]
-    likely = next(iter(called(left, "weak label") or left), "NAME")
-    return f"columns not in use: {listing(names)}: use --label-column {likely}"
+def choose_label(unused: Sequence[str], can: Sequence[str]) -> str:
+    """What to do about labels that were not found, for a message: name a column whose values can be the labels."""
+    if called(unused, "box"):
+        return f"{listing(called(unused, 'box'))} {BOXES}"
+    if not can:
+        return f"no values of {listing(unused)} can be the labels: pass them with --labels FILE"
+    return f"columns that can hold them: {listing(can)}: pass --label-column {shlex.quote(can[0])}, or --labels FILE"
 
 
 def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, bool]:

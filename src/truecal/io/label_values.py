@@ -159,19 +159,21 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
         told = (
             wanted or (None not in poles and polarity(outcomes.of) is False) or numbers_if_whole(values).dtype == object
         )
-        if named and told and len(distinct) <= 2:
-            return are(named, f"label 1 = {quote(named[0])}")
+        if named and told and (len(distinct) <= 2 or wanted):
+            rest = " and 0 = the other labels" if len(distinct) > 2 else ""
+            return are(named, f"label 1 = {quote(named[0])}{rest}")
         if wanted and not named:
             raise request.refuse(
                 f"expected one of the labels {listing(distinct)} for {POSITIVE_OPTION}, got {quote(wanted)}"
             )
     if names is None:
         plain = values.dtype.kind in "iub" and set(distinct) <= {"0", "1", "True", "False"}
-        if len(distinct) > 2 or plain or set(distinct) <= {"0", "1"}:
+        poled = values.dtype == object and None not in poles and {True, False} == set(poles)
+        if (len(distinct) > 2 and not poled) or plain or set(distinct) <= {"0", "1"}:
             return None
-        if None not in poles and len(distinct) <= 2:
+        if None not in poles:
             chosen = [v for v, pole in zip(distinct, poles, strict=True) if pole]
-            return are(chosen, f"label 1 = {quote(chosen[0])}" if chosen else "")
+            return are(chosen, f"label 1 = {listing(chosen)}" if chosen else "")
         if outcomes.one and numbers_if_whole(values).dtype == object and len(distinct) == 2:
             how = (
                 f"say which label the probability is of with {POSITIVE_OPTION}, such as --positive {quote(distinct[0])}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from truecal.io.column_rules import (
+    BOXES,
     COLUMNS_OPTION,
     HEADER_OPTION,
     LABEL_OPTION,
@@ -127,6 +128,8 @@ class _Search:
         """Two columns or more whose names differ by the class: prob_cat, cat_prob, P(x=cat), logit_cat, score_cat."""
         said = {n: means for n, form in self.forms.items() if (means := meaning(n)) and means.rest and form != VECTOR}
         said = {n: m for n, m in said.items() if self.forms[n] == NUMBER or (m.scale and m.word != "p")}
+        columns = {key_of(n) for n in (*self.forms, *self.labels.names)}
+        said = {n: m for n, m in said.items() if m.family[1] != "after" or key_of(m.rest) not in columns} or said
         found: dict[tuple[str, ...], dict[str, Meaning]] = {}
         for name, means in said.items():
             found.setdefault(means.family, {})[name] = means
@@ -270,7 +273,8 @@ class _Search:
             [n for n in self._having(form) if (m := meaning(n)) is not None and m.said == "score"]
             for form in (VECTOR, NUMBER)
         )
-        if not vectors and plain_names(name for name in self._having(NUMBER) if name not in numbers):
+        others = plain_names(name for name in self._having(NUMBER) if name not in numbers)
+        if not vectors and not set(others) <= set(called(others, "weak label")):
             return None
         found = vectors or [n for n in numbers if not is_called(n, "confidence")]
         if len(found) > 1:
@@ -347,10 +351,35 @@ class _Search:
         if self.request.kind == "top_label":
             wanted = f"a confidence {self.what} ({', '.join(ROLES['confidence'][:4])})"
         answers = next((name for name in self.forms if self._sampled(name)), None)
-        how = self._command() or f"name them with {COLUMNS_OPTION}"
-        if answers is not None:
+        how = self._other_file() or self._command() or f"name them with {COLUMNS_OPTION}"
+        if answers is not None and self.forms[answers] != NUMBER:
             how += f"; if these are sampled answers, {_samples_command(answers)}"
         raise self.request.refuse(f"expected {wanted}, found {listing(self.forms)}: {how}")
+
+    def _other_file(self) -> str:
+        """What a file holds in the place of predictions: measures of models, boxes, times to an event, odds."""
+        names = [*self.forms, *self.labels.names]
+        found, beside = called(names, "measure"), "write the label and the predicted probabilities of each row"
+        if len(found) > 1 and not called(names, "truth", "label"):
+            return f"{listing(found)} are measures, results without samples: {beside}"
+        found = called(names, "box")
+        if len(found) >= 4 or any(self.forms.get(n, NUMBER) != NUMBER for n in found):
+            return f"{listing(found)} {BOXES}"
+        facts = self._facts(self._having(NUMBER))
+        if odds := _odds_in(facts):
+            texts = self._facts([n for n, form in self.forms.items() if form not in (NUMBER, VECTOR)])
+            ends = {key_of(name) for name in _odds_names(odds)}
+            label = next((n for n, f in texts.items() if set(map(key_of, f.distinct)) == ends), "NAME")
+            path, columns, label = (shlex.quote(text) for text in (self.request.path, ",".join(odds), label))
+            command = f"truecal evaluate {path} --odds --columns {columns} --label-column {label}"
+            return f"if {listing(odds)} are odds, run: {command}"
+        fractions = [n for n, f in self._facts(self.labels.names).items() if f.is_fraction]
+        if fractions and not self.elsewhere:
+            return f"{quote(fractions[0])} holds fractions, as a submission does: pass the outcomes with --labels FILE"
+        if called(names, "time") and called(names, "event") and not any(f.is_fraction for f in facts.values()):
+            wanted = "the probability of the event by a fixed time, and whether it came by then"
+            return f"times to an event need {wanted}: write one column of each"
+        return ""
 
     def _command(self) -> str:
         """The complete command, with columns that can be predictions by their values, and those that can be labels."""
@@ -367,9 +396,15 @@ class _Search:
                 + (f", and {listing(kept)} holds decisions without a probability" if kept else "")
                 + ": write the predicted probabilities to the file (predict_proba)"
             )
-        columns = ",".join(unit if sum_to_one(facts, unit) else unit[:1])
+        one = unit if sum_to_one(facts, unit) else unit[:1]
+        columns = ",".join(one)
         name = f" --label-column {shlex.quote(two[0])}" if two else " --labels FILE" if not self.elsewhere else ""
         also = f" (columns within [0, 1]: {listing(unit)})" if len(unit) > 1 else ""
+        if len(unit) > len(one) and two:
+            every = shlex.quote(",".join(unit[:20]))
+            also += (
+                f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {every}{name}"
+            )
         return f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(columns)}{name}{also}"
 
     def _found(
@@ -433,6 +468,20 @@ def _may_sum(facts: dict[str, Facts], names: Sequence[str]) -> bool:
     total = sum(tables)
     near = any(float(abs(total / scale - 1).max()) <= max(0.1, 0.005 * len(names)) for scale in (1, 100))
     return near and all(float(t.min()) >= 0 for t in tables)
+
+
+def _odds_in(facts: dict[str, Facts]) -> tuple[str, ...]:
+    """The first columns that differ by their last letters and hold decimal odds of all outcomes."""
+    families: dict[str, list[str]] = {}
+    for name in facts:
+        families.setdefault(name[:-1], []).append(name)
+    for names in (tuple(names) for names in families.values() if 2 <= len(names) <= 4):
+        tables = [facts[name].numbers for name in names]
+        if any(t is None or not len(t) or len(t) != len(tables[0]) or float(t.min()) <= 1 for t in tables):
+            continue
+        if 1 < float(sum(1 / t for t in tables).mean()) < 1.2 and not all(facts[name].whole for name in names):
+            return names
+    return ()
 
 
 def _samples_command(name: str) -> str:

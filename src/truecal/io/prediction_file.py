@@ -55,6 +55,7 @@ class Predictions:
     label_values: npt.NDArray[Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    can_label: tuple[str, ...] = ()
     rows: Indices | None = None
     n_rows: int | None = None
     keys: Keys | None = field(default=None, repr=False)

@@ -14,7 +14,7 @@ import numpy as np
 from truecal.io import array_files as arrays
 from truecal.io import columnar, databases, text_tables
 from truecal.io.agreement import first_difference, in_index_order
-from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request
+from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request, find_labels
 from truecal.io.containers import CONVERTED, FORMATS, TEXT, by_name, check_members, dialect, inside, said, split_member
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
@@ -24,7 +24,7 @@ from truecal.io.long_tables import from_long
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.prediction_file import FileKind, Labels, Predictions
 from truecal.io.refused import LFS, PICKLES, converted_error, missing_error, pickle_error, pointer_error
-from truecal.io.roles import polarity
+from truecal.io.roles import NUMBER, is_called, is_identifier, peeked, polarity, scale_of, sum_to_one
 from truecal.io.source import (
     FileParts,
     Source,
@@ -202,6 +202,28 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     return numbers_if_whole(values)
 
 
+def model_columns(path: str | os.PathLike[str], label_column: str | None = None) -> tuple[str, ...]:
+    """The columns of a table that hold one probability per row of several models: fractions that do not sum to 1.
+
+    >>> import pathlib, tempfile
+    >>> from truecal.io.read_file import model_columns
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "small.csv")
+    ...     _ = path.write_text("label,forest,linear\\n1,0.75,0.5\\n0,0.5,0.25\\n")
+    ...     model_columns(path)
+    ('forest', 'linear')
+    """
+    request = Request(os.fsdecode(path), label_column)
+    source = open_source(request, file_format(request.path))
+    labels = find_labels(request, source.forms, source.what, peek=source.peek)
+    numbers = [n for n, form in source.forms.items() if form == NUMBER and n not in labels.names]
+    facts = peeked(source.peek, [n for n in numbers if not is_identifier(n) and not is_called(n, "weight", "split")])
+    found = tuple(name for name, each in facts.items() if each.is_fraction)
+    told = tuple(name for name in found if scale_of(name) is not None)
+    found = told if len(told) > 1 else found
+    return () if sum_to_one(facts, found) else found
+
+
 def read_column(
     path: str | os.PathLike[str],
     column: str | None = None,
@@ -346,6 +368,8 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     values, y_true = _labels_of(request, parts, given, (len(numbers), width), classes, notes)
     if y_true is not None and (said := _against(request, parts, given, numbers, y_true)):
         notes.append(said)
+    if y_true is not None and y_true.ndim == 2 and numbers.ndim == 1 and layout.kind == "probabilities":
+        numbers = np.stack([1 - numbers, numbers], axis=1)
     read = Predictions(
         name,
         path,
@@ -362,7 +386,13 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
     """What is said of the reading of a file, whatever it holds."""
-    about = {"notes": tuple(notes), "unused": parts.unused, "rows": parts.rows, "n_rows": parts.n_rows}
+    about = {
+        "notes": tuple(notes),
+        "unused": parts.unused,
+        "can_label": parts.can_label,
+        "rows": parts.rows,
+        "n_rows": parts.n_rows,
+    }
     return {**about, "groups": parts.groups}
 
 

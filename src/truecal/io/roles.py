@@ -20,12 +20,14 @@ _CALLED = {
     "actual_result truth ground_truth gold gold_label real_label y_actual y_test real_class",
     "label": "label labels target targets",
     "weak label": "y outcome class obs observed observation expected answer category result reference response "
-    "key event species real true gt winner won",
+    "key event species real true gt winner won win winflag",
     "prediction": "prediction predictions pred preds predict predicted predicted_label pred_label label_pred y_pred "
     "y_hat yhat predicted_class pred_class class_pred prediction_label scored_labels predicted_value predicted_y "
-    "decision prediction_class y_predicted model_prediction",
+    "decision prediction_class y_predicted model_prediction em_classification "
+    "top1_class top1_label top1_prediction top1",
     "confidence": "confidence conf max_prob top_prob max_probability prediction_score prediction_confidence "
-    "pred_confidence confidence_score prediction_probability top1_prob max_proba model_confidence",
+    "pred_confidence confidence_score prediction_probability top1_prob top1_score top1_probability top1_confidence "
+    "max_proba model_confidence em_probability",
     "correct": "correct is_correct",
     "classes": "classes class_names",
     "samples": "answers answer samples responses response completions completion generations",
@@ -40,6 +42,11 @@ _CALLED = {
     "observed": "y_true true_label truth ground_truth gold label labels target targets outcome actual observed "
     "observation obs value",
     "mean": "mean mu loc forecast_mean pred_mean y_mean predicted_mean",
+    "measure": "accuracy acc auc roc_auc auroc auprc f1 f1_score precision recall logloss log_loss brier brier_score "
+    "ece mcc kappa balanced_accuracy specificity sensitivity support rmse mae mse r2 loss val_loss val_accuracy",
+    "box": "bbox box boxes xmin ymin xmax ymax x1 y1 x2 y2 x_min y_min x_max y_max iou",
+    "time": "time duration survival_time time_to_event ttcancer os_time days months os_months followup follow_up t",
+    "event": "event status censored dead death died os_status event_observed",
     "sd": "std sd sigma scale stddev stdev std_dev pred_std y_std forecast_std",
 }
 ROLES = {role: tuple(names.split()) for role, names in _CALLED.items()}
@@ -65,9 +72,24 @@ def key_of(name: str) -> str:
 _KEYS = {role: frozenset(map(key_of, names)) for role, names in ROLES.items()}
 
 
+_OF_A_PART = re.compile(r"(?:all|test|val|valid|validation|train|dev|eval)[_. ]+(?=..)", re.IGNORECASE)
+
+
 def is_called(name: str, *roles: str) -> bool:
-    """Whether a name is one of those of some roles."""
-    return any(key_of(name) in _KEYS[role] for role in roles)
+    """Whether a name, or what follows test_ or all_ in it, is one of those of some roles."""
+    keys = {key_of(name), key_of(_OF_A_PART.sub("", name, count=1))}
+    return any(keys & _KEYS[role] for role in roles)
+
+
+_OUTCOME_WORDS = (
+    "won win winner winflag outcome result actual truth true label target observed happened occurred correct"
+)
+_OUTCOMES = frozenset(_OUTCOME_WORDS.split())
+
+
+def tells_outcome(name: str) -> bool:
+    """Whether a word of a name says that something came true, as in favorite_win_flag."""
+    return any(token[0].lower() in _OUTCOMES for token in _TOKEN.finditer(name))
 
 
 def called(names: Iterable[str], *roles: str) -> list[str]:
@@ -109,7 +131,7 @@ _WEAK = frozenset({"prediction", "predictions", "predicted", "pred", "preds", "p
 _NOISE_WORDS = (
     "y yhat hat pred preds predict predicted prediction predictions model test val valid validation train oof "
     "final calibrated cal raw est estimated mean avg average ensemble scored class classes for of the positive "
-    "pos out uncalibrated dev label labels blend stacked stack"
+    "pos out uncalibrated dev label labels blend stacked stack event"
 )
 _NOISE = frozenset(_NOISE_WORDS.split())
 _NOT_P = frozenset({"value", "val", "values", "adj", "id"})
@@ -130,6 +152,11 @@ class Meaning(NamedTuple):
         return self.said if self.said in ("probabilities", "logits") else None
 
 
+_SPSS = ((re.compile(r"\$[A-Z]{1,2}[PC]-(.+)"), "after"), (re.compile(r"PRE_[0-9]+"), "alone"))
+_DECIDED = re.compile(r"\$[A-Z]{1,2}-.+|PGR_[0-9]+|top[ _]?1[ _]?(class|label|prediction)", re.IGNORECASE)
+_RANKED = re.compile(r"(top|rank)[ _]?[0-9]+", re.IGNORECASE)
+
+
 def meaning(name: str) -> Meaning | None:
     """What a name says its numbers are; None where it says nothing.
 
@@ -137,6 +164,9 @@ def meaning(name: str) -> Meaning | None:
     >>> [meaning(name).rest for name in ("prob_cat", "P (Species=setosa)", "home_win_prob", "y_prob")]
     ['cat', 'Species=setosa', 'home_win', '']
     """
+    for pattern, where in _SPSS:
+        if (match := pattern.fullmatch(name)) is not None:
+            return Meaning("probabilities", "lp", match[1] if where == "after" else "", ("probabilities", where, "lp"))
     found = [(match[0].lower(), *match.span()) for match in _TOKEN.finditer(name)]
     words = [word for word, _, _ in found]
     place = _word(words, name)
@@ -157,7 +187,7 @@ def meaning(name: str) -> Meaning | None:
         return Meaning(said, name[:end].strip(_MARKS).lower(), after, (said, "after", *inner, word), log)
     if not any(inner):
         return Meaning(said, word, "", (said, "alone", word), log)
-    return Meaning(said, word, before, (said, "before", word), log)
+    return None if _RANKED.fullmatch(before) else Meaning(said, word, before, (said, "before", word), log)
 
 
 _MARKS = " _.:()[]{}='\"-/|$"
@@ -194,6 +224,11 @@ def _without_noise(after: str) -> str:
     return after[tokens[kept].start() :] if kept else after
 
 
+def is_decided(name: str) -> bool:
+    """Whether a tool calls the classes that it predicts so."""
+    return _DECIDED.fullmatch(name) is not None
+
+
 def scale_of(name: str) -> Scale | None:
     """Whether a name says probabilities or logits."""
     found = meaning(name)
@@ -225,7 +260,7 @@ def _shared(words: Sequence[Sequence[str]], most: int) -> int:
 
 
 POSITIVE = frozenset({"1", "1.0", "+1", "true", "t", "yes", "y", "pos", "positive", "won", "win"})
-NEGATIVE = frozenset({"0", "0.0", "-1", "-1.0", "false", "f", "no", "n", "neg", "negative", "lost", "loss"})
+NEGATIVE = frozenset({"0", "0.0", "-1", "-1.0", "false", "f", "no", "n", "neg", "negative", "lost", "loss", "lose"})
 
 
 def polarity(value: object) -> bool | None:

@@ -11,12 +11,15 @@ import numpy.typing as npt
 
 from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
 from truecal.io.column_rules import (
+    COLUMNS_OPTION,
+    HEADER_OPTION,
     INCOMPLETE_OPTION,
     LABEL_OPTION,
     LOGITS_OPTION,
     NORMALIZE_OPTION,
     ODDS_OPTION,
     PERCENT_OPTION,
+    POSITIVE_OPTION,
     Labels,
     Layout,
     Request,
@@ -29,7 +32,7 @@ from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
 from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
-from truecal.io.roles import Forms, Peek, facts_of, is_called, is_identifier, is_pandas_index
+from truecal.io.roles import Forms, Peek, called, facts_of, is_called, is_identifier, is_pandas_index, peeked
 from truecal.io.truths import FEWEST, is_decision, settled
 
 SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
@@ -103,6 +106,7 @@ class FileParts:
     told: bool = False  # which the caller named
     what: str = "column"
     unordered: bool = False
+    can_label: tuple[str, ...] = ()  # columns whose values would do as labels, where none were found
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     fresh = fresh and not labels_elsewhere
     notes = [layout.note, *source.notes]
     columns = layout.columns or (layout.confidence or "",)
+    notes += _beside(found, source.peek)
     both = None
     if label is not None and source.together is not None and not (labels_elsewhere or request.drop_incomplete):
         both = source.together(label, columns)
@@ -198,7 +203,28 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
         parts = replace(parts, notes=(*notes, source.dense.note), groups=groups, dense=True)
     parts = replace(parts, label=label or "", told=found.labels.told or bool(request.label_column), what=what)
+    parts = replace(parts, can_label=found.labels.can)
     return _complete(request, parts, missing) if request.drop_incomplete else parts
+
+
+def _beside(found: Found, peek: Peek | None) -> list[str]:
+    """What columns that are not used say of the rows: parts of a split, weights, repeated keys."""
+    layout = found.layout
+    used = {*layout.columns, *found.labels.names, *found.family, layout.confidence, layout.prediction, layout.correct}
+    left = [name for name in found.forms if name not in used]
+    notes = [f"weights in {quote(name)} are not used: pass --weights" for name in called(left, "weight")]
+    ids = [name for name in left if is_identifier(name) and not is_pandas_index(name)]
+    facts = peeked(peek, [*called(left, "split"), *ids])
+    for name, each in facts.items():
+        if name not in ids and 1 < len(each.distinct) <= MOST_PARTS:
+            notes.append(f"rows of different {quote(name)} are measured together: see --by")
+        elif name in ids and len(each.distinct) < each.rows - each.missing:
+            notes.append(f"values of {quote(name)} repeat: pass --groups {name} if rows of one are not independent")
+    return notes
+
+
+MOST_PARTS = 50
+"""Parts of a split, at most."""
 
 
 def _with_gaps(source: Source, label: str) -> tuple[Values, npt.NDArray[np.bool_] | None]:
@@ -423,10 +449,32 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
     try:
         check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
     except (TypeError, ValueError) as error:
-        hint = "" if layout.sure else f"; if they are logits, pass {LOGITS_OPTION}"
+        what = str(error)
+        hint = "" if layout.sure or _has_whole(numbers) else f"; if they are logits, pass {LOGITS_OPTION}"
         if numbers.ndim == 2:
             hint = _likely(numbers, layout) or hint
-        raise failure(path, f"{error}{hint}") from error
+            if "divide each row" in what:  # which --normalize does only where it cannot hide another fault
+                what, hint = (
+                    what.partition(": divide each row")[0],
+                    hint if hint.startswith((".", ":")) else _several(numbers),
+                )
+        raise failure(path, f"{what}{hint}") from error
+
+
+def _has_whole(numbers: Floats) -> bool:
+    """Whether a column has whole numbers alone: ids, years, labels."""
+    with np.errstate(invalid="ignore"):
+        return len(numbers) >= FEWEST and bool((numbers == np.floor(numbers)).all(axis=0).any())
+
+
+def _several(numbers: Floats) -> str:
+    """What to do about numbers in [0, 1] that are not shares of one whole."""
+    if bool((numbers == np.floor(numbers)).all()):
+        return ": these are decisions, 0 and 1; write the predicted probabilities"
+    return (
+        ": if several labels can apply, pass --task multilabel; if these are one-vs-rest scores, measure one class "
+        f"with {COLUMNS_OPTION} and {POSITIVE_OPTION}"
+    )
 
 
 def _likely(numbers: Floats, layout: Layout) -> str:
@@ -437,11 +485,17 @@ def _likely(numbers: Floats, layout: Layout) -> str:
         return f": pass {PERCENT_OPTION}"
     if numbers.min() > 1 and 0.9 <= float((1 / numbers).sum(axis=1).mean()) <= 1.5:
         return f". If they are a bookmaker's odds, pass {ODDS_OPTION}"
-    for column in (0, numbers.shape[1] - 1) if numbers.shape[1] > 2 and len(layout.columns) > 1 else ():
+    for column in (0, numbers.shape[1] - 1) if len(layout.columns) > 1 else ():
         rest = np.delete(numbers, column, axis=1)
+        if rest.shape[1] == 1:
+            rest = np.concatenate([rest, 1 - rest], axis=1)
         if (numbers[:, column] == np.floor(numbers[:, column])).all() and _near_one(rest) <= ROUNDED:
             name = quote(layout.columns[column])
-            return f". Without column {name} every row sums to 1: if it has the labels, pass {LABEL_OPTION} {name}"
+            others = f". Without column {name} the others can be probabilities"
+            return f"{others}: if it has the labels, pass {LABEL_OPTION} {name}"
+    whole = (numbers == np.floor(numbers)).all(axis=1)
+    if "there is no header" in layout.note and whole[0] and not whole[1:].any():
+        return f". If the first line has names, {HEADER_OPTION}"
     return ""
 
 

@@ -31,6 +31,9 @@ BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a
 MOST_TEXT = 1 << 28  # bytes of a .json file, which is parsed as a whole
 SAMPLED_ROWS = 1000  # looked at to tell the decimal mark
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+MARKED = re.compile(rf"{THOUSANDS.pattern}|[+-]?[0-9]+(?:[.,][0-9]+)?\s?%")
+"""Numbers with percent signs, or commas between thousands."""
 _SCALAR = re.compile(r"np\.float(?:16|32|64)\(([^()]*)\)")
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
@@ -55,7 +58,8 @@ def open_csv(request: Request) -> Source:
     types: dict[str, Any] = {}
     for name, cell in zip(head.names, head.example, strict=True):
         told = name in (request.proba_columns or ()) or scale_of(name) is not None or is_called(name, "confidence")
-        types[name] = number if told or cell.strip() == "" or _is_number(cell, head.decimal) else text
+        plain = _is_number(cell, head.decimal) or MARKED.fullmatch(cell.strip()) is not None
+        types[name] = number if told or cell.strip() == "" or plain else text
         if cell.lstrip().startswith("[") or (told and _is_vector(cell)):
             types[name] = pyarrow.list_(number)
 
@@ -70,11 +74,25 @@ def open_csv(request: Request) -> Source:
         rows = min(PEEKED_ROWS, max(10, PEEKED_CELLS // len(head.names)))
         records = itertools.islice(_records(path, head.delimiter), int(head.lines > 0), rows)
         cells = [row for _, row in records if len(row) == len(head.names)]
-        plain = [[row[j].replace(",", ".") if head.decimal == "," else row[j] for row in cells] for j in places]
+        plain = [[_unmarked(row[j], head.decimal) for row in cells] for j in places]
         return dict(zip(names, plain, strict=True))
 
     source = open_table(Table(path, types, batches, passes=False, mixed=mixed, peek=peek), named=head.lines > 0)
-    return source if head.decimal == "." else replace(source, notes=(*source.notes, "decimal commas"))
+    notes: tuple[str, ...] = ("decimal commas",) if head.decimal == "," else ()
+    percent = [
+        n for n, cell in zip(head.names, head.example, strict=True) if MARKED.fullmatch(cell.strip()) and "%" in cell
+    ]
+    notes += (f"percent signs in {listing(percent)}: divided by 100",) if percent else ()
+    return replace(source, notes=(*source.notes, *notes))
+
+
+def _unmarked(cell: str, decimal: str) -> str:
+    """A number as Python writes it: 0.667 of 66.7% or 66,7%, 6668.93 of 6,668.93, 0.25 of 0,25."""
+    if MARKED.fullmatch(cell.strip()) is None:
+        return cell.replace(",", ".") if decimal == "," else cell
+    number = cell.strip().rstrip("% ")
+    number = number.replace(",", "" if THOUSANDS.fullmatch(number) else ".")
+    return repr(float(number) / 100) if "%" in cell else number
 
 
 def _is_number(cell: str, decimal: str = ".") -> bool:
@@ -179,7 +197,8 @@ def _decimal(path: str, delimiter: str) -> str:
     rows = sample[1:] or sample
     for column in zip(*(cells for cells in rows if len(cells) == len(rows[0])), strict=True):
         texts = [cell.strip() for cell in column if cell.strip()]
-        if any(DECIMAL_COMMA.fullmatch(text) for text in texts) and all(_is_number(text, ",") for text in texts):
+        decimal = [text for text in texts if DECIMAL_COMMA.fullmatch(text)]
+        if not all(map(THOUSANDS.fullmatch, decimal)) and all(_is_number(text, ",") for text in texts):
             return ","
     return "."
 
@@ -209,8 +228,10 @@ def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]
     """Batches of rows, parsed by arrow; lists come as text and are parsed here."""
     arrow_csv = need("pyarrow.csv", "cli", "csv files")
     compute = need("pyarrow.compute", "cli", "csv files")
-    string = need("pyarrow", "cli", "csv files").string()
-    parsed = {name: string if hasattr(kind, "value_type") else kind for name, kind in types.items()}
+    pyarrow = need("pyarrow", "cli", "csv files")
+    string = pyarrow.string()
+    marked = {name for name, cell in zip(head.names, head.example, strict=True) if MARKED.fullmatch(cell.strip())}
+    parsed = {n: string if hasattr(kind, "value_type") or n in marked else kind for n, kind in types.items()}
     block = BLOCK_BYTES + 16 * sum(len(cell) + 1 for cell in head.example)
     reader: Any = None
     start = 0
@@ -242,10 +263,21 @@ def _batches(path: str, head: Head, types: dict[str, Any]) -> Iterator[list[Any]
                 arrays[j] = compute.utf8_trim_whitespace(arrays[j])  # as for numbers and for the header
                 if head.decimal == ",":  # the label 2,0 is the number 2
                     arrays[j] = compute.replace_substring_regex(arrays[j], "^([+-]?[0-9]+),(0*)$", r"\1.\2")
-            if kind != parsed[name]:
+            if name in marked and kind != string:
+                arrays[j] = pyarrow.array(_marked(path, arrays[j].to_pylist(), name, start, head.decimal), type=kind)
+            elif kind != parsed[name]:
                 arrays[j] = _lists(path, arrays[j], name, start, kind)
         yield arrays
         start += batch.num_rows
+
+
+def _marked(path: str, cells: list[str | None], name: str, start: int, decimal: str) -> list[float | None]:
+    """Numbers with percent signs or commas between thousands."""
+    plain = [None if cell is None else _unmarked(cell, decimal) for cell in cells]
+    odd = next((i for i, cell in enumerate(plain) if cell is not None and not _is_number(cell)), None)
+    if odd is not None:
+        raise failure(path, f"expected a number at row {start + odd}, column {quote(name)}, got {quote(cells[odd])}")
+    return [None if cell is None else float(cell) for cell in plain]
 
 
 def _fault(path: str, head: Head, types: dict[str, Any]) -> FileError | None:
@@ -349,13 +381,10 @@ def _records_of(found: Any) -> tuple[Any, tuple[str, ...]]:
             return {str(name): list(cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True)}, ()
         if isinstance(rows, list) and {"schema", "data"} == set(found):
             found = rows
-        elif found and all(isinstance(value, dict) and value for value in found.values()):
+        elif len(found) > 1 and all(isinstance(value, dict) and value for value in found.values()):
             keys, inner = list(found), list(found.values())
-            if (
-                all(list(value) == list(inner[0]) for value in inner)
-                and not all(map(_is_number, keys))
-                and len(inner[0]) > max(1, len(inner))
-            ):  # of columns, each an object of its rows
+            alike = all(list(value) == list(inner[0]) for value in inner) and not all(map(_is_number, keys))
+            if alike and (all(map(_is_number, inner[0])) or len(inner[0]) > len(inner)):  # columns of rows
                 return {key: list(value.values()) for key, value in found.items()}, ()
             found = [{"id": key} | value if "id" not in value else value for key, value in found.items()]
         elif len(tables) == 1 and len(lists[tables[0]]) > 1:
@@ -363,8 +392,8 @@ def _records_of(found: Any) -> tuple[Any, tuple[str, ...]]:
         elif lists and len({len(value) for value in lists.values()}) == 1 and len(lists) < len(found):
             notes, found = (f"left out: {listing([key for key in found if key not in lists])}",), lists
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        keys = dict.fromkeys(key for row in found for key in row)
-        return {key: [row.get(key) for row in found] for key in keys}, notes
+        names = dict.fromkeys(key for row in found for key in row)
+        return {name: [row.get(name) for row in found] for name in names}, notes
     return found, notes
 
 

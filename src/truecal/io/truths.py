@@ -71,7 +71,7 @@ def settled(
         raise request.refuse(
             f"the column {name} is the decision of the model in all {len(values[decisions[0]])} rows (the largest "
             "probability, or the probability above a threshold), so accuracy would be 100%: name the column of the "
-            f"outcome with {LABEL_OPTION}; if {name} is the outcome, name that one"
+            f"outcome with {LABEL_OPTION}; if {name} is the outcome, pass --label-column {decisions[0]}"
         )
     if len(good) > 1 and any(not np.array_equal(values[good[0]], values[name]) for name in good[1:]):
         strong = [name for name in good if is_called(name, "truth")]
