@@ -241,7 +241,10 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
     with pytest.raises(FileError, match="the table has no labels"):
         evaluate_dataset(open_dataset(written(tmp_path, no_labels, 1, "bare")))
     renamed = table(y, p).rename_columns(["answer", *table(y, p).column_names[1:]])
-    with pytest.raises(FileError, match=r"no labels; columns not in use: 'answer': use --label-column answer$"):
+    with pytest.raises(
+        FileError,
+        match=r"no labels; columns that can hold them: 'answer': pass --label-column answer, or --labels FILE$",
+    ):
         evaluate_dataset(open_dataset(written(tmp_path, renamed, 1, "renamed")))
 
 

@@ -67,7 +67,7 @@ def _files(words: str) -> Any:
 
 
 Files = Annotated[list[Path], _files("One per model, or folders of them; FOLDER.parquet is one; FILE:logits.")]
-File = Annotated[Path, _files("Predictions; or -, FOLDER.parquet, FILE:logits, FILE.db::TABLE.")]
+File = Annotated[Path, _files("Predictions; or -, FOLDER.parquet, FILE:logits, FILE::TABLE.")]
 
 
 class _Command(TyperCommand):

@@ -315,8 +315,6 @@ def _labels(read: Sequence[Predictions]) -> Any:
 
 
 def _no_labels(predictions: Predictions) -> FileError:
-    if not predictions.unused:
-        return failure(predictions.path, "the file has no labels: pass them with --labels")
     how = choose_label(predictions.unused, predictions.can_label)
     return failure(predictions.path, f"no labels found; {how}")
 

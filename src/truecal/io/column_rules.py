@@ -172,7 +172,7 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     ]
     left = [n for n in left if not is_called(n, "split", "weight", "confidence") and not is_prediction(n)]
     if peek is None:
-        return Labels(("y",), "by its name") if "y" in left else Labels()
+        return Labels(("y",), "by its name") if "y" in left else Labels(can=tuple(left))
     facts = peeked(peek, left)
     others = left
     left = [name for name in left if name in facts and _can_label(facts[name], layout)]
@@ -304,7 +304,8 @@ def choose_label(unused: Sequence[str], can: Sequence[str]) -> str:
     if called(unused, "box"):
         return f"{listing(called(unused, 'box'))} {BOXES}"
     if not can:
-        return f"no values of {listing(unused)} can be the labels: pass them with --labels FILE"
+        why = f"no values of {listing(unused)} can be the labels: " if unused else ""
+        return f"{why}pass them with --labels FILE"
     return f"columns that can hold them: {listing(can)}: pass --label-column {shlex.quote(can[0])}, or --labels FILE"
 
 

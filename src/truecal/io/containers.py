@@ -179,7 +179,7 @@ def _parts(folder: str) -> tuple[str, ...]:
     names = sorted(n for n in os.listdir(folder) if not n.startswith((".", "_")) and os.path.isfile(f"{folder}/{n}"))
     tables = [n for n in names if FORMATS.get(inside(os.path.join(folder, n)).suffix) in ("csv", "jsonl")]
     alike = {re.sub(r"[0-9]+|(?<=-)[0-9a-f-]{20,}", "#", name) for name in tables}
-    return tuple(tables) if len(alike) == 1 and len(tables) == len(names) else ()
+    return tuple(tables) if len(alike) == 1 < len(tables) == len(names) else ()
 
 
 def check_members(path: str, found: Inside) -> None:

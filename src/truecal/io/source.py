@@ -144,10 +144,9 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     fresh, found = found is None, found or found_in(request, source, labels_elsewhere)
     what, forms, layout, family = source.what, found.forms, found.layout, found.family
     label, rule = found.label, found.labels.rule
+    notes = [layout.note, *source.notes, *(_beside(found, source.peek) if fresh else ())]
     fresh = fresh and not labels_elsewhere
-    notes = [layout.note, *source.notes]
     columns = layout.columns or (layout.confidence or "",)
-    notes += _beside(found, source.peek)
     both = None
     if label is not None and source.together is not None and not (labels_elsewhere or request.drop_incomplete):
         both = source.together(label, columns)

@@ -257,7 +257,7 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
         assert read.confidence is not None
         return Inputs(TOP_LABEL, read.correct, read.confidence, checked)
     if read.y_true is None:
-        how = choose_label(read.unused, read.can_label) if read.unused else "with enough --memory, --labels takes a file of them"
+        how = choose_label(read.unused, read.can_label)
         raise failure(read.path, f"the table has no labels; {how}")
     if read.one_number and read.y_true.ndim == 1:
         positive = read.probabilities()[:, 1].copy() if read.proba is None else read.proba
