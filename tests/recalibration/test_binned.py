@@ -46,6 +46,23 @@ def test_histogram_binning_against_a_plain_loop(strategy):
     np.testing.assert_allclose(fitted.predict_proba(z), expected, atol=1e-12)
 
 
+def test_batches_of_histogram_binning_are_one_fit():
+    z, y = draw(103, 3)
+    y[y == 2] = 1  # an absent class
+    weight = np.random.default_rng(0).integers(0, 3, 103).astype(float)
+    whole = HistogramBinning(n_bins=7, strategy="uniform").fit(z, y, weight)
+    parts = HistogramBinning(n_bins=7, strategy="uniform").fit(z[:5], y[:5])  # a fit starts afresh
+    for rows in np.array_split(np.arange(103), 4):
+        parts.partial_fit(z[rows], y[rows], sample_weight=weight[rows])
+    np.testing.assert_allclose(parts.predict_proba(z), whole.predict_proba(z), atol=1e-12)
+    np.testing.assert_allclose(parts.means_, whole.means_, atol=1e-12)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        parts.partial_fit(z[:, :2], y)
+    with pytest.raises(AttributeError) as caught:
+        HistogramBinning().partial_fit(z, y)
+    assert "partial_fit needs strategy='uniform': 'quantile' edges need all rows" in str(caught.value.__cause__)
+
+
 def test_scaling_binning_averages_the_smooth_map_and_not_the_labels():
     z, y = draw(400, 2)
     fitted = ScalingBinning(n_bins=8).fit(z, y)

@@ -176,17 +176,21 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on validation data, which must not be the data the result is evaluated on."""
-        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         fitted = copy(self)  # this one stays as it was if anything below fails
-        logits = fitted._read(X, reset=True)
+        fitted._fit(fitted._validation(X, y, sample_weight, reset=True))
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _validation(self, X: Any, y: Any, sample_weight: ArrayLike | None, *, reset: bool) -> ValidationData:
+        """The rows to fit, checked; `reset` where they are the first."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
+        logits = self._read(X, reset=reset)
         if self.space == "logits":
             _refuse_probabilities(logits, type(self).__name__)
         n, k = logits.values.shape
-        data = ValidationData(logits, fitted._read_labels(y, n, k), *read_weights(sample_weight, n))
+        data = ValidationData(logits, self._read_labels(y, n, k), *read_weights(sample_weight, n))
         kept = data.weight > 0  # a row of weight zero must not move a bin edge or decide that the data are separable
-        fitted._fit(data if kept.all() else data.take(kept))
-        self.__dict__ = fitted.__dict__
-        return self
+        return data if kept.all() else data.take(kept)
 
     def transform(self, X: Any) -> Floats:
         """Recalibrated logits, (n, k): their softmax is predict_proba(X)."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
+from sklearn.utils.metaestimators import available_if
 
 from truecal.core.data import check_positive_int, shown
 from truecal.core.parameters import described
@@ -87,6 +89,12 @@ class OneVsRestBins(ProbabilityMap):
         return normalise(np.where(np.isnan(means), p, means), p)  # a prediction in an empty bin stays
 
 
+def _has_fixed_edges(binning: OneVsRestBins) -> bool:
+    if binning.strategy != "uniform":
+        raise AttributeError(f"partial_fit needs strategy='uniform': {shown(binning.strategy)} edges need all rows")
+    return True
+
+
 @described()
 class HistogramBinning(OneVsRestBins):
     """For each class r the frequency of r in the bin of p_r, then rows divided by their sums.
@@ -95,9 +103,9 @@ class HistogramBinning(OneVsRestBins):
     ICML 2001. A probability in a bin that was empty keeps its value, and so does that of a class that no validation
     sample has.
 
-    Parameters: `n_bins`; `strategy`, "quantile" (bins of about equally many samples) or "uniform" (equal width);
-    `labels`, `space`, `floor` as in TemperatureScaling. Weights never move an edge. Attributes: `edges_`, `means_`
-    (per class; NaN for an empty bin), `classes_`.
+    Parameters: `n_bins`; `strategy`, "quantile" (bins of about equally many samples) or "uniform" (equal width, which
+    `partial_fit` needs); `labels`, `space`, `floor` as in TemperatureScaling. Weights never move an edge. Attributes:
+    `edges_`, `means_` (per class; NaN for an empty bin), `classes_`.
 
     >>> from truecal.recalibration import HistogramBinning
     >>> p = [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.8, 0.2], [0.2, 0.8]]
@@ -110,10 +118,33 @@ class HistogramBinning(OneVsRestBins):
         return probabilities_of(logits)
 
     def _fit(self, data: ValidationData) -> None:
+        self.sums_: Float64s | None = None
         p, y = self._binned(data.logits), data.y
         present = np.bincount(y, minlength=p.shape[1]) > 0
         unknown = np.full(len(y), np.nan)
         self._fill(p, (y == r if seen else unknown for r, seen in enumerate(present)), data.weight)
+
+    @available_if(_has_fixed_edges)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add a batch of rows, for strategy="uniform": after the last one the map is that of a fit to all rows.
+
+        Only sums per bin are kept. `fit` starts afresh. `classes` is for callers that pass it to every classifier; the
+        classes are the columns of X, or `labels`.
+        """
+        fitted, sums = copy(self), getattr(self, "sums_", None)
+        data = fitted._validation(X, y, sample_weight, reset=sums is None)
+        p, m = fitted._binned(data.logits), check_positive_int(self.n_bins, "n_bins")
+        edges, weight = np.arange(1, m) / m, data.unit * data.weight
+        bins = [bin_of(edges, column) for column in p.T]
+        rows = [(weight, weight * (data.y == r)) for r in range(len(bins))]
+        more = np.array([[np.bincount(b, w, minlength=m) for w in pair] for b, pair in zip(bins, rows, strict=True)])
+        fitted.sums_ = sums = more if sums is None else sums + more
+        fitted.edges_ = [edges] * len(bins)
+        fitted.means_ = [
+            np.divide(total, mass, out=np.full(m, np.nan), where=(mass > 0) & total.any()) for mass, total in sums
+        ]
+        self.__dict__ = fitted.__dict__
+        return self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
