@@ -104,6 +104,20 @@ def selection(samples: int) -> None:
     table(("world", "chosen", "by n·error at 15 bins"), rows)
 
 
+def harm(samples: int) -> None:
+    rows = []
+    for name, map_ in worlds.MAPS.items():
+        for t in (1.0, 2.0):
+            for n in (50, 200, 1000):
+                worse, gain, guarded, left = worlds.harm(map_, n, t, samples)
+                rows.append(
+                    [name, f"T {t:g}", n, *(f"{x:.3f}" for x in (worse, guarded, gain, left)), f"{n}; 18", samples]
+                )
+    heads = ("map", "world", "n", "worse", "worse, guarded", "gain", "gain, guarded", "seed", "samples")
+    title = "Maps of calibrated and over-confident reports: shares worse in log loss, mean gain in Brier score × 1000"
+    kept("harm", title, heads, rows)
+
+
 def power(samples: int) -> None:
     print("### Shares rejected at level .05, n = 500, 199 draws\n")
     rows = [[world, *map(share, worlds.power(world, 500, 2 * samples))] for world in worlds.POWER]
@@ -197,6 +211,7 @@ TABLES = {
         cross_validation,
         cross_entropy,
         selection,
+        harm,
         power,
         flips,
         agreement,

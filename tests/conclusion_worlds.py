@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.signal import lfilter
 from scipy.special import expit, logit, ndtr, ndtri, softmax
+from sklearn.base import clone
 
 import truecal as tc
 from truecal.evidence.loss_rows import loss_values_of
 from truecal.inference.gaps import agreeing
 from truecal.inference.mean_losses import mean_interval
 from truecal.kinds.inputs import read_inputs
+from truecal.recalibration.guard import judge, unseen
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rng = np.random.Generator
@@ -248,6 +250,32 @@ def regret(world: str, n: int, k: int, samples: int) -> tuple[float, float]:
         best, other = min(expected.values()), expected[min(raw, key=raw.__getitem__)]
         regrets.append((expected[chosen.name] - best, other - best))
     return tuple(np.mean(regrets, axis=0).tolist())
+
+
+MAPS = {
+    name: found()
+    for name in tc.recalibration.__all__
+    if hasattr(found := getattr(tc.recalibration, name), "from_probabilities") and name != "Identity"
+}
+
+
+def harm(map_: Any, n: int, t: float, samples: int) -> Array:
+    """How often a map, fitted to n rows of three classes, worsens the expected log loss, and its mean gain in Brier
+    score × 1000; then both with the guard. Reports have t times the true logits; log losses take probabilities below
+    1e-6 as 1e-6."""
+    rng = np.random.default_rng([n, 18])
+    found = np.empty((samples, 4))
+    for row in found:
+        fit, test = (2 * rng.normal(size=(rows, 3)) for rows in (n, 4000))
+        y, q, before = _labels(fit, rng), softmax(test, axis=1), softmax(t * test, axis=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kept = judge("map", y, softmax(t * fit, axis=1), unseen(map_, t * fit, y)).keeps
+            after = np.asarray(clone(map_).fit(t * fit, y).predict_proba(t * test))
+        worse = (q * np.log(before.clip(1e-6) / after.clip(1e-6))).sum(axis=1).mean() > 0
+        gain = 1000 * (np.square(before - q) - np.square(after - q)).sum(axis=1).mean()
+        row[:] = worse, gain, worse and kept, gain * kept
+    return np.asarray(found.mean(axis=0))
 
 
 # -- the test ---------------------------------------------------------------------------------------------------------
