@@ -56,7 +56,7 @@ def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) 
     """Outcomes, the forecasts of each model by the names of their columns, and what was read."""
     models: dict[str, Any] = {}
     notes: list[str] = []
-    y: Any = None if reading.labels is None else read_outcomes(reading.labels, reading.label_column, reading.header)
+    y: Any = None
     at = None if levels is None else numbers(levels, "--levels")
     for file in files:
         name = file.stem if file.stem not in models else str(file)
@@ -68,9 +68,12 @@ def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) 
             levels=at,
             header=reading.header,
             outcomes=wanted,
+            target=reading.labels,
         )
         models[name], y = found.forecast, found.y_true if y is None else y
         notes.append(f"{name}: {len(found.forecast)} rows; {found.note}")
+    if y is None and reading.labels is not None:
+        y = read_outcomes(reading.labels, reading.label_column, reading.header)
     return y, models, None, tuple(notes)
 
 

@@ -21,6 +21,7 @@ from truecal.io.column_rules import (
 )
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.harness import is_sample_log
+from truecal.io.hub_tables import hub_columns, wide
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats
 from truecal.io.read_file import file_format, open_source
@@ -77,20 +78,40 @@ def read_forecasts(
     levels: Sequence[float] | None = None,
     header: bool | None = None,
     outcomes: bool = True,
+    target: str | os.PathLike[str] | None = None,
 ) -> ForecastFile:
     """Forecasts of a number by the names of their columns or keys, and the outcomes where they are in the same file.
 
     `columns` names them where names do not tell; `levels` says that they are quantiles at these levels. A table (n, m)
-    without levels has ensemble members.
+    without levels has ensemble members. Rows of a forecast hub have their outcomes in the file `target`.
     """
     request = Request(os.fsdecode(path), label_column, None if columns is None else tuple(columns), header=header)
     source = _opened(request)
+    if hub_columns(source.forms) is not None:
+        return _of_hub(request, source, target)
     label = _outcome(request, source) if outcomes else None
     found, note = _forecast(request, source, label, levels)
     y = None if label is None else _column(source, label)
     if y is not None and len(y) != len(found):
         raise request.refuse(f"expected an outcome for each of {len(found)} rows, {quote(label)} has {len(y)}")
     return ForecastFile(found, y, note)
+
+
+def _of_hub(request: Request, source: Source, target: str | os.PathLike[str] | None) -> ForecastFile:
+    """Forecasts and outcomes of a hub, whose tables have a row per level."""
+    if target is None:
+        raise request.refuse("these are forecasts of a hub: pass the target data with --labels FILE")
+    made = wide(request, source, ("quantile", "cdf", "sample"), _opened(Request(os.fsdecode(target))))
+    y = np.array([float(value) for value in (made.outcomes if made.outcomes is not None else ())])
+    try:
+        if made.note.startswith("sample"):
+            forecast: forecasts.Forecast = forecasts.ensemble(made.numbers)
+        else:
+            make = forecasts.quantiles if made.note.startswith("quantile") else forecasts.cdf
+            forecast = make(made.numbers, [float(level) for level in made.levels])
+    except ValueError as error:
+        raise request.refuse(str(error)) from error
+    return ForecastFile(forecast, y, made.note)
 
 
 def read_outcomes(path: str | os.PathLike[str], label_column: str | None = None, header: bool | None = None) -> Floats:

@@ -18,6 +18,7 @@ from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Re
 from truecal.io.containers import CONVERTED, FORMATS, TEXT, by_name, check_members, dialect, inside, said, split_member
 from truecal.io.failures import FileError, failure, listing, numbered, path_text, quote, readable
 from truecal.io.harness import is_sample_log, read_sample_log
+from truecal.io.hub_tables import from_hub, hub_columns
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.label_values import Outcomes, Values, as_values, hits, label_indices, numbers_if_whole
 from truecal.io.long_tables import from_long
@@ -154,6 +155,10 @@ def read_predictions(
         raise failure(place, "expected a .jsonl sample log for kind='choices' and for length_normalized")
     else:
         found = open_source(request, form)
+        target = None
+        if isinstance(labels, (str, os.PathLike)) and hub_columns(found.forms) is not None:
+            target, labels = open_source(Request(os.fsdecode(labels)), file_format(os.fsdecode(labels))), None
+        request, found = from_hub(request, found, target)
         request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
         if normalize or percent:

@@ -47,6 +47,9 @@ _CALLED = {
     "box": "bbox box boxes xmin ymin xmax ymax x1 y1 x2 y2 x_min y_min x_max y_max iou",
     "time": "time duration survival_time time_to_event ttcancer os_time days months os_months followup follow_up t",
     "event": "event status censored dead death died os_status event_observed",
+    "output type": "output_type type",
+    "level": "output_type_id quantile",
+    "hub value": "value",
     "sd": "std sd sigma scale stddev stdev std_dev pred_std y_std forecast_std",
 }
 ROLES = {role: tuple(names.split()) for role, names in _CALLED.items()}
