@@ -494,7 +494,8 @@ def ours() -> tuple[Audited, ...]:
         "    return CalibrationError(of, error.binning, error.norm)(y, p)"
     )
     uncensored = (
-        "from dataclasses import replace\n\nimport numpy as np\n\nfrom truecal import ERRORS\n\nerror = ERRORS[{name!r}]\n\n\n"
+        "from dataclasses import replace\n\nimport numpy as np\n\nfrom truecal import ERRORS\n\n"
+        "error = ERRORS[{name!r}]\n\n\n"
         "def metric(y, p):\n    of = type(error.property)(range(1, p.shape[1] + 1))\n"
         "    times = np.asarray(y) + 0.5, np.ones(len(y)), np.ones(np.shape(p))\n"
         "    return replace(error, property=of)(times, p)"

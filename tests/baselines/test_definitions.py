@@ -77,7 +77,8 @@ GRID_SEARCHED = {"u_calibration": 1e-6, "calibration_decision_loss": 1e-6, "cox_
 
 
 def test_every_baseline_is_compared():
-    assert {*CLASS_DEFINITIONS, *SCALAR_DEFINITIONS} | APART == set(BASELINES) - {"d_calibration", "one_calibration"}  # tests/kinds/test_survival.py
+    of_times = {"d_calibration", "one_calibration"}  # tests/kinds/test_survival.py
+    assert {*CLASS_DEFINITIONS, *SCALAR_DEFINITIONS} | APART | of_times == set(BASELINES)
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ from worlds import (
     in_classes,
     is_multiclass,
     label_table,
-    times,
     over_all_outcomes,
+    times,
     variants,
     worlds_and_lies,
 )
@@ -191,7 +191,7 @@ def _sample(metric, rng, n=40):
     proba = rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
     if metric.property.kind == "survival":
-        return times(rng.integers(0, k, n), metric, rng.integers(1, 4, (n, k - 1)) / 2), cumulated(rng.dirichlet(np.ones(k), n))
+        return times(y, metric, rng.integers(1, 4, (n, k - 1)) / 2), cumulated(proba)
     if metric.property.label_by_label:
         return label_table(rng, n, k, tied=False)
     if metric.property.kind == "distribution":

@@ -350,7 +350,9 @@ class _Work:
         if sample.views == 1 and not is_tensor(sample.reports):
             reports = np.asarray(sample.reports, dtype=float).ravel()
             histogram = np.histogram(reports, HISTOGRAM_BARS, (0.0, 1.0), weights=sample.row_weights)[0]
-        return Reliability(name, m, frozen.table(place), bands, histogram)
+        property, names = frozen.error.property, self.settings.view_names
+        called = [property.view_name(j, names) for j in range(sample.views)] if property.in_order else ()
+        return Reliability(name, m, frozen.table(place), bands, histogram, tuple(called))
 
     def _dependent(self, frozen: BinnedSample) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""

@@ -84,7 +84,7 @@ def tested_views(
     level: float,
     seed: int,
     clusters: Groups | None,
-    noun: str = "label",
+    noun: str,
 ) -> tuple[CalibrationTest, list[ViewValue]]:
     """The test of all labels, and each with its corrected p-value."""
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))

@@ -202,9 +202,7 @@ def _forms_of(sample: Sample, block: Array, blocks: int) -> tuple[list[_Form], l
     return found, [float(each.sums.sum()) for each in found], rates
 
 
-def _scalar_forms(
-    u: Array, r: Array, w: Array, variance: Array, block: Array, blocks: int, prefix: str
-) -> list[_Form]:
+def _scalar_forms(u: Array, r: Array, w: Array, variance: Array, block: Array, blocks: int, prefix: str) -> list[_Form]:
     """Level, slope and quantile bins of one probability per row, with the variance of each residual r."""
     inside, total = np.clip(u, CLIP, 1 - CLIP), float(w.sum())
     x = logit(inside)

@@ -45,7 +45,7 @@ def read_censored(y_true: Any, censoring_by: Any = None) -> Censored:
         raise ValueError(f"time must be finite and not negative, got {time[row]:g} at row {row}")
     event = _events(parts[1])
     check_same_length(time=time, event=event)
-    if not event.any():
+    if not event.any() and len(parts) == 2:
         raise ValueError("event is 0 in every row: without an event nothing can be said of risks")
     stratum = np.zeros(len(time), dtype=np.intp)
     if censoring_by is not None:
@@ -135,8 +135,9 @@ def event_share(time: Array, event: Array, w: Array, horizons: Array) -> Array:
 
 
 def outcomes(given: Censored, horizons: tuple[float, ...], w: Array) -> Array:
-    """One record per row: time, event, stratum; and at each horizon whether the event came, what the outcome counts (0
-    where it is unknown), and what its squares count on average in the stratum, of an event and of a later time; and the horizons."""
+    """One record per row: time, event, stratum; and at each horizon, which is there as well, whether the event came,
+    what the outcome counts (0 where it is unknown), and the weighted mean of that in the stratum, of events and others.
+    """
     n, at = len(given.time), np.asarray(horizons)
     many = (len(at),)
     fields: list[Any] = [("time", "f8"), ("event", "?"), ("stratum", "i8"), ("came", "?", many)]
@@ -229,7 +230,7 @@ def _survival(y_proba: Any, at: Array, n: int) -> Array:
         try:
             return np.array([[float(function(t)) for t in at] for function in y_proba])
         except ValueError as error:
-            raise ValueError(f"y_proba has a survival function that is not defined at every horizon: {error}") from error
+            raise ValueError(f"a survival function of y_proba is not defined at every horizon: {error}") from error
     index, shape = getattr(y_proba, "index", None), tuple(getattr(y_proba, "shape", ()))
     if index is not None and not callable(index) and len(shape) == 2 and shape[1] == n and shape != (n, len(at)):
         times = np.asarray(index, dtype=np.float64)

@@ -59,7 +59,6 @@ class LossTable:
     """What each column counts in their mean, 1 on average."""
 
 
-
 @dataclass(frozen=True)
 class Scale:
     """The outcomes that the lowest and the highest place on a scale are, and what they are called."""
@@ -112,6 +111,8 @@ class Kind(ABC):
     """Whether only the top class is known: right or wrong, and its confidence."""
     ranks_confidence = True
     """Whether each row has a top class that may be right, in the order of whose confidence rows are accepted."""
+    row_signs = False
+    """Whether outcomes cannot be drawn from predictions: tests flip the signs of residuals."""
     takes_thresholds = False
     """Whether outcomes are numbers, compared with thresholds."""
     note = ""

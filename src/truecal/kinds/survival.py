@@ -83,7 +83,9 @@ class Survival(_OfTimes):
     loss_text = "w²(u − 1[T ≤ t])²"
     correction_text = "n⁻² Σ(w − w²)(u − 1[T ≤ t])²"
     corrected_loss_text = "IPCW Brier w(u − 1[T ≤ t])²"
-    corrected_reason = "squared bin sums plus a correction after which its loss is the IPCW Brier score, which is proper"
+    corrected_reason = (
+        "squared bin sums plus a correction after which its loss is the IPCW Brier score, which is proper"
+    )
     uncorrected_reason = "squares of weights favour extreme risks: the correction repairs this"
 
     def __init__(self, horizons: Any = ()) -> None:
@@ -159,6 +161,7 @@ class SurvivalKind(Kind):
     usual_ece = None
     class_losses = False
     ranks_confidence = False
+    row_signs = True
     columns = "horizons"
     note = "censoring is estimated: tests and intervals hold for many rows"
 

@@ -74,9 +74,7 @@ class CalibrationError:
         if self.corrected == "auto":
             return self.property.corrects and self.norm == "l2"
         if self.corrected and not self.property.corrects:
-            raise ValueError(
-                f"corrected=True cannot be used with {shown(self.property)}: it has no correction"
-            )
+            raise ValueError(f"corrected=True cannot be used with {shown(self.property)}: it has no correction")
         if self.corrected and self.norm == "l1":
             raise ValueError("corrected=True cannot be used with norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
@@ -106,7 +104,8 @@ class CalibrationError:
     @cached_property
     def symbol(self) -> str:
         """The paper's name of the error."""
-        return self.property.symbol("ECE" if self.norm == "l1" else "CE") + ("^corr" if self.corrected and self.property.picks_outcome else "")
+        symbol = self.property.symbol("ECE" if self.norm == "l1" else "CE")
+        return f"{symbol}^corr" if self.corrected and self.property.picks_outcome else symbol
 
     @builtins.property
     def __name__(self) -> str:
