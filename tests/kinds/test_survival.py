@@ -205,7 +205,7 @@ def test_each_horizon_has_gap_direction_and_test(both):
     assert found.kind == "survival" and found.test.pvalue <= 0.05
     text = repr(found)
     assert "on average over 3 horizons: too high by" in text and "= IPCW Brier" in text
-    assert any("censoring is estimated" in note for note in found.notes)
+    assert any("the censoring is estimated" in note for note in found.notes)
     shares = event_share(*data, np.ones(1500), np.array(HORIZONS))
     assert_close([view.frequency for view in found.views], shares, 1, tolerance=0.02)
 

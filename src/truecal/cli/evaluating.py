@@ -70,8 +70,6 @@ def evaluate(
 
     - `truecal evaluate grades.csv --task ordered` (or multilabel, distribution)
 
-    - `truecal evaluate risks.csv --task survival --time t --event d --horizons 1,2,5`
-
     - `truecal evaluate 'parts/*.parquet' --memory 2GB` (larger than memory)
 
     - `truecal evaluate preds.csv --explain` (three sentences to forward; `--markdown`, `--latex`: a table)

@@ -163,7 +163,10 @@ class SurvivalKind(Kind):
     ranks_confidence = False
     row_signs = True
     columns = "horizons"
-    note = "censoring is estimated: tests and intervals hold for many rows"
+    note = (
+        "the censoring is estimated, so that tests and intervals need many rows; pass censoring_by= if it depends on "
+        "columns"
+    )
 
     def claims(self, given: Given) -> bool:
         return given.horizons is not None or given.task == self.task
