@@ -267,6 +267,8 @@ REFUSED = {
     "no event": (((Y[0], [0, 0, 0, 0]), U), {"horizons": 1}, "event is 0 in every row"),
     "rows": ((Y, U[:3]), {"horizons": 1}, "numbers of rows disagree"),
     "one array": ((Y[0], U), {"horizons": 1}, "y_true must be"),
+    "nothing": ((None, U), {"horizons": 1}, "got NoneType"),
+    "advice": ((Y, U), {"horizons": 1, "advise": True}, "advise needs one label per row"),
     "outcome": ((Y, U), {"horizons": 1, "by": Y[1]}, "the outcome under another name"),
 }
 
@@ -281,6 +283,18 @@ def test_one_clear_error(case):
 def test_streams_refuse_it():
     with pytest.raises(ValueError, match="'survival' cannot be streamed"):
         tc.stream("survival")
+
+
+def test_functions_take_the_error_itself(both):
+    data, true, high = both
+    error = tc.CalibrationError(tc.properties.Survival(HORIZONS), tc.Quantile(8))
+    found = tc.evaluate(data, high, horizons=HORIZONS, n_bins=8, n_resamples=99)
+    assert_close(tc.gap(data, high, error=error).points, found.row("survival").gap)
+    assert_close(tc.score(data, high, error=error), found.score)
+    assert tc.calibration_test(data, high, error=error, n_resamples=99).reason.startswith("by ")
+    assert tc.paired_difference(data, true, high, error=error).loss.high < 0
+    bands = tc.analysis.consistency_bands(data, high, error=error)
+    assert bands.low.shape == (3, 8) and bands.outside.any()
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

@@ -53,13 +53,14 @@ class TwoTables:
             tables = load_forecasts(asked.places, asked.reading, measuring.levels)
             return cls(asked, tables, {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")})
         if task == SURVIVAL.task:
-            asked.allow((*_TAKEN, *_DRAWS, *TIMES, "--by", "--segments"), why)
+            columns = ("--task", "--columns", "--header", "--errors", "--bins", "--by", "--segments")
+            asked.allow((*columns, *_DRAWS, *TIMES), why)
             for option, value in zip(TIMES[:3], (measuring.time, measuring.event, measuring.horizons), strict=True):
                 if value is None:
                     raise typer.BadParameter("is needed with --task survival", param_hint=option)
-            tables, columns = load_risks(asked)
+            tables, named = load_risks(asked)
             about = {"horizons": numbers(measuring.horizons or "", "--horizons"), "survival": measuring.survival}
-            return cls(asked, tables, about | columns)
+            return cls(asked, tables, about | named)
         return None
 
     def measure(self, progress: Progress | None) -> Measured:

@@ -92,7 +92,7 @@ def consistency_bands(
     metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.binning.several:
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
-    if not metric.property.of_classes:
+    if not metric.has_gap and not metric.property.of_classes:
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return bands_of(BinnedSample.of(metric, sample), 0, level, draws, seed, classes)

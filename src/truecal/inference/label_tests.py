@@ -12,7 +12,7 @@ from ..core.properties import Binary
 from ..core.sample import Sample
 from ..core.types import Groups
 from .calibration import CalibrationTest, FormDetail, omnibus_test
-from .null import LABEL_BY_LABEL
+from .null import LABEL_BY_LABEL, POSITIVE
 from .sign_flips import cluster_test
 
 ROW_SIGNS = "given its prediction, the weighted residual of a row has mean 0: for many rows its sign may be flipped"
@@ -44,7 +44,7 @@ def label_test(
     label alone is drawn from its predictions, and Holm's method is valid under any dependence. Weighted outcomes cannot
     be drawn: the signs of their residuals are flipped row by row.
     """
-    tests, drawn = [], LABEL_BY_LABEL
+    tests, drawn = [], LABEL_BY_LABEL if sample.variance is None else POSITIVE
     for j in range(sample.views):
         view = one_view(sample, j)
         if clusters is None and view.marks is not None:

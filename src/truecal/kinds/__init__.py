@@ -10,7 +10,7 @@ from .ordered import ORDERED
 from .survival import SURVIVAL
 from .top_label import SAMPLED_ANSWERS, TOP_LABEL, TopPredictions
 
-for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, SURVIVAL, TOP_LABEL, SAMPLED_ANSWERS):
+for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS, SURVIVAL):
     register(_kind)
 
 __all__ = [

@@ -104,7 +104,7 @@ class Survival(_OfTimes):
         return MeanRisk(self.horizons)
 
     def view_name(self, j: int, names: Sequence[str] | None = None) -> str:
-        return f"by horizon {j}" if names is None else f"by {names[j]}"
+        return f"by {self.horizons[j]:g}" if names is None else f"by {names[j]}"
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
         u, w = reports.astype(np.float64), y["counts"]

@@ -106,6 +106,8 @@ def evaluate(
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     options |= {"horizons": horizons, "survival": survival, "censoring_by": censoring_by}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
+    if advise and not inputs.soft:
+        inputs.check_one_label("advise")
     inputs = with_folds(inputs if groups is None and overlap == 1 else inputs.on_host(), folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     settings = replace(settings, view_names=view_names(labels, inputs), per_view=images is not None)
