@@ -22,7 +22,7 @@ from .shared_options import Reading
 CHOSEN = "auto"
 FORMATS = (".npz", ".csv", ".parquet")
 FEWEST_ROWS = 20  # of validation, to choose a map in five folds of them
-MOST_MATRIX = 20  # classes up to which a matrix is among the candidates
+MOST_MATRIX = 30  # classes up to which matrices are among the candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def _chosen(path: str, X: Floats, y: Any, space: str, method: str) -> tuple[str,
         raise failure(path, f"{words}: choose one with --method")
     names = ["temperature", "platt", "beta", "quadratic", "spline"]
     if X.shape[1] > 2:
-        names = ["temperature", "svs", *["sms"] * (X.shape[1] <= MOST_MATRIX)]
+        names = ["temperature", "svs", *["sms", "matrix"] * (X.shape[1] <= MOST_MATRIX)]
     try:
         found = select_recalibration({name: METHODS[name](space=space) for name in names}, X, y)
     except ValueError as error:
