@@ -51,7 +51,6 @@ RESULTS = {
         "MeanGap",
         "Monitor",
         "MonitorUpdate",
-        "Noise",
         "NullBand",
         "PairedDifference",
         "Selection",

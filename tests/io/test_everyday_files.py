@@ -334,11 +334,12 @@ def test_packed_text_is_named_without_its_suffixes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_packed_text_that_expands_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truecal.io.source.SMALL", 1 << 16)
+    monkeypatch.setattr("truecal.io.limits.SMALL", 1 << 16)
+    monkeypatch.setattr("truecal.io.limits.available_memory", lambda: 1 << 22)
     rows = write(tmp_path / "a.csv.gz", gzip.compress(b"label,prob\n" + b"1,0.5\n" * 1_000_000))
-    assert "expected an array in proportion to the file" in refusal(rows)
+    assert "expected data that fit in memory (2" in refusal(rows)
     text = write(tmp_path / "a.json.gz", gzip.compress(b" " * 10_000_000))
-    assert "expected an array in proportion to the file, the text declares 10000000 bytes" in refusal(text)
+    assert "expected data that fit in memory (2.01 MB may be used), with the text the file of" in refusal(text)
 
 
 # ---------------------------------------------------------------- columns beside the predictions

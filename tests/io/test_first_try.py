@@ -271,7 +271,7 @@ def test_a_pickle_is_never_opened_and_its_message_converts_it(folder, what):
 
 def test_a_pointer_of_git_lfs(folder):
     Path("preds.parquet").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert refusal("preds.parquet").endswith('run git lfs pull --include "preds.parquet"')
+    assert refusal("preds.parquet").endswith("run git lfs pull --include preds.parquet")
 
 
 def test_logs_without_probabilities_name_the_option_that_writes_them(folder):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +11,7 @@ from truecal.io import write_atomic
 from truecal.io.failures import need_extra
 
 from ..render import terminal as render
+from ..results.tables import csv_text
 from . import watching
 from .common import Files, as_json, check_paths, command, read, show, waiting
 from .loading import Loaded, expand, split_kind
@@ -93,7 +92,7 @@ def run_decide(
     if outputs.json is not None:
         texts[outputs.json] = as_json(result)
     if outputs.csv is not None:
-        texts[outputs.csv] = _as_csv(result.rows())
+        texts[outputs.csv] = csv_text(result.rows())
     if outputs.html is not None:
         from truecal.report import render_report
 
@@ -121,11 +120,3 @@ def _class_of(of: str | None, loaded: Loaded) -> int | str | None:
         return int(of)
     known = "" if loaded.classes is None else f"one of {', '.join(loaded.classes[:8])}, "
     raise typer.BadParameter(f"expected {known}confidence or the number of a column, got {of!r}", param_hint="--class")
-
-
-def _as_csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

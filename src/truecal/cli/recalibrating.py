@@ -16,6 +16,7 @@ from truecal.io.failures import FileError, failure, need, path_text
 from truecal.io.prediction_file import Floats
 from truecal.io.roles import is_identifier
 
+from ..results.tables import csv_cell
 from .loading import check_apart, read_one
 from .shared_options import Reading
 
@@ -138,11 +139,15 @@ def write(found: Recalibration, path: Path) -> None:
             columns["label"] = [classes[j] for j in test.y_true] if named else test.y_true
         p = found.after
         columns |= {"prob": p[:, 1]} if one else {f"prob_{name}": p[:, j] for j, name in enumerate(classes)}
-        table = pyarrow.table(columns)
         if path.suffix.lower() == ".csv":
-            need("pyarrow.csv", "cli", "tables").write_csv(table, str(temporary))
+            texts = {csv_cell(name): _without_formulas(values) for name, values in columns.items()}
+            need("pyarrow.csv", "cli", "tables").write_csv(pyarrow.table(texts), str(temporary))
         else:
-            need("pyarrow.parquet", "cli", "tables").write_table(table, str(temporary))
+            need("pyarrow.parquet", "cli", "tables").write_table(pyarrow.table(columns), str(temporary))
+
+
+def _without_formulas(values: Any) -> Any:
+    return [csv_cell(value) for value in values] if isinstance(values, list) else values
 
 
 def _identifiers(test: Predictions) -> tuple[str, Any] | None:

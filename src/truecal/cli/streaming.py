@@ -15,8 +15,9 @@ import typer
 from truecal.core.extras import require
 from truecal.io.column_rules import Request
 from truecal.io.containers import FORMATS, inside
-from truecal.io.dataset import Dataset, available_memory, can_stream, is_dataset
+from truecal.io.dataset import Dataset, can_stream, is_dataset
 from truecal.io.failures import failure, readable
+from truecal.io.limits import available_memory
 from truecal.io.read_file import file_format
 from truecal.io.token_logs import is_token_log, token_batches
 from truecal.kinds.inputs import Progress

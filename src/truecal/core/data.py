@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def _to_numpy(x: Any, name: str) -> Array:
         return np.from_dlpack(x)
     except _Explained:
         raise
-    except (ValueError, TypeError, OverflowError, BufferError, RuntimeError, NotImplementedError) as error:
+    except (ValueError, TypeError, ArithmeticError, BufferError, RuntimeError, NotImplementedError) as error:
         raise TypeError(f"{name} could not be read as an array: {' '.join(str(error).split())}") from error
 
 
@@ -129,6 +130,8 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _missing(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()  # comparing a signalling one raises
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 

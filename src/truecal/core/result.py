@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import wraps
 from html import escape
 from typing import Any
 
@@ -18,7 +19,16 @@ _HIDDEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 
 class Result:
-    """A frozen dataclass of numbers with a readable text; equal results are those with equal numbers."""
+    """A frozen dataclass of numbers with a readable text; equal results are those with equal numbers.
+
+    Names in the text may come from a file: whatever a subclass writes, the text has no control characters.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("__repr__", "__str__"):
+            if name in vars(cls):
+                setattr(cls, name, _without_controls(vars(cls)[name]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; numbers that JSON lacks (undefined, infinite) become None."""
@@ -43,6 +53,24 @@ class Pictured(Result):
         """Draw the result with matplotlib, as its function in `truecal.plots` does; returns the Axes."""
         require("truecal.plots", "plots")
         return PICTURES[type(self)](self, ax=ax, **options)
+
+
+def _without_controls(method: Callable[[Any], str]) -> Callable[[Any], str]:
+    @wraps(method)
+    def said(self: Any) -> str:
+        return clean_lines(method(self))
+
+    return said
+
+
+def clean_lines(text: str) -> str:
+    """Lines of text in which nothing is hidden.
+
+    >>> from truecal.core.result import clean_lines
+    >>> clean_lines("a\\x1b[2J\\nb") == "a\\ufffd[2J\\nb"
+    True
+    """
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def clean(text: object) -> str:

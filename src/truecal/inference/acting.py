@@ -358,6 +358,8 @@ def best_use(
     part = (share * w.sum() - w[above].sum()) / w[at].sum()
     acted = above + np.clip(part, 0.0, 1.0) * at
     event = y.astype(np.float64)
+    if not (w * acted).sum() > 0:
+        raise ValueError(f"resource {share:g} acts on no row")
 
     def mean(value: Array, counted: Array) -> IntervalEstimate:
         one = np.ones(len(value))

@@ -270,7 +270,7 @@ def calibration_test(
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
-        found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters, metric.property.noun)
+        found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters)
     elif clusters is not None:
         from .sign_flips import cluster_test
 
@@ -477,7 +477,7 @@ def class_reason(rates: Array, names: Sequence[str] | None) -> str:
 def critical(drawn: Array, level: float) -> float:
     """The test rejects at p ≤ 1 − level where the observed value is larger than this one of the drawn values."""
     rank = int((1 - level) * (1 + len(drawn)) + 1e-9)
-    return float(np.sort(drawn)[-rank]) if rank else np.inf
+    return float(np.sort(drawn)[-min(rank, len(drawn))]) if rank else np.inf
 
 
 def fold_test(sample: Sample, folds: Groups, draws: int, seed: int, level: float = 0.95) -> CalibrationTest:

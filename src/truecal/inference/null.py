@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.cells import BinCells, Bins, Piece
-from ..core.data import row_blocks
+from ..core.data import row_blocks, shown
 from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Array
@@ -57,6 +57,8 @@ class World:
 def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> World:
     """How outcomes look if the reports are right; bare (outcomes, reports) do not say, so they need a sampler."""
     error, sample = frozen.error, frozen.sample
+    if sampler is not None and not callable(sampler):
+        raise TypeError(f"sampler must be a function of a random generator, got {shown(sampler)}")
     if sampler is not None:
         if sample.values is None:
             raise ValueError("sampler cannot be used: labels are drawn from the reported probabilities themselves")

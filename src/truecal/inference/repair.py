@@ -38,6 +38,7 @@ _FORMAT, _VERSION = "truecal map", 1
 _LARGEST_FILE = 1 << 24
 _STEEP, _FAR = (0.05, 20.0), (-8.0, 8.0)
 _FLOOR = 1e-12
+_LARGEST, _MOST_CLASSES = 1e9, 1_000_000  # of maps that are read
 
 
 @final
@@ -124,7 +125,7 @@ def load_map(path: str | os.PathLike[str]) -> PredictionMap:
         return _read(json.loads(text))
     except OSError as error:
         raise ValueError(f"path {shown(clean(place))} cannot be read ({error.strerror or error})") from error
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         why = clean(error) if isinstance(error, ValueError) else "fields are missing or of another kind"
         raise ValueError(f"path {clean(place)}: expected a map as truecal writes it ({why})") from error
 
@@ -137,7 +138,8 @@ def _read(about: Any) -> PredictionMap:
     found = PredictionMap(str(about["name"]), about["kind"], int(about["n_classes"]), slopes, offsets, knots)
     several = found.n_classes if KINDS[found.kind].over_classes else 1
     values = np.array([*slopes, *offsets, *(x for pair in knots for x in pair)])
-    if found.kind not in KINDS or found.n_classes < 2 or not np.isfinite(values).all():
+    sound = np.isfinite(values).all() and np.abs(values).max() <= _LARGEST and all(slopes)
+    if found.kind not in KINDS or not 2 <= found.n_classes <= _MOST_CLASSES or not sound:
         raise ValueError("numbers or a kind that no map has")
     if {len(slopes), len(offsets)} - {1, several} or (knots and KINDS[found.kind].over_classes):
         raise ValueError(f"one slope and offset, or {several} of each, are expected")

@@ -33,7 +33,6 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text
 from ..kinds.inputs import Inputs, Progress, one_to_one, read_inputs
-from ..sums.errors import NAMED
 from .checks import check_draws, check_groups, check_level, p_of_draws
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
@@ -71,23 +70,17 @@ class Segment(Result):
     direction: str
     pvalue: float
     finding: int | None = None
-    noun: str = "class"
-    """What `of` names."""
-
-    @property
-    def about(self) -> str:
-        """ " (class cat)", where the numbers are about one class."""
-        return f" ({self.noun} {self.of})" if self.of else ""
 
     @property
     def text(self) -> str:
         """One line with everything but the p-value."""
+        about = f" (class {self.of})" if self.of else ""
         size = f"{abs(self.gap):.1f} points {self.direction}"
         if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
             size = f"mean difference {self.gap:+.1f} points"
             size = size if self.direction == NO_DIRECTION else f"{self.direction}, {size}"
         return (
-            f"{self.name}{self.about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
+            f"{self.name}{about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
             f"predicted {self.mean_prediction:.1%}, observed {self.observed:.1%}"
         )
 
@@ -157,7 +150,7 @@ class Segments(Pictured):
         heads = ("finding", "rows", "predicted", "observed", "gap in points", "direction", "p", "overlapping")
         rows = (
             (
-                s.name + s.about,
+                s.name + (f" (class {s.of})" if s.of else ""),
                 str(s.rows),
                 f"{s.mean_prediction:.1%}",
                 f"{s.observed:.1%}",
@@ -251,11 +244,7 @@ def segments_of(
     clusters: Groups | None = None,
 ) -> Segments:
     """The segments of validated predictions."""
-    if error is None and inputs.kind.row_signs:
-        clusters = (np.arange(inputs.n_samples), inputs.n_samples) if clusters is None else clusters
-        classes = inputs.kind.view_names(inputs.thresholds, None)
-    else:
-        inputs.check_one_label("segments")
+    inputs.check_one_label("segments")
     if clusters is not None and clusters[1] < FEWEST_CLUSTERS:
         raise ValueError(f"segments needs at least {FEWEST_CLUSTERS} groups, got {clusters[1]}")
     columns = read_features(features, inputs.n_samples, bins, min_rows)
@@ -264,13 +253,12 @@ def segments_of(
     forms = _forms(inputs, error, groups, clusters)
     draws = _planned(forms, groups) if draws is None else draws
     largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
-    names = tuple(column.name for column in columns)
-    return _found(forms, groups, largest, level, names, classes, error or inputs.kind.segment_errors[0])
+    return _found(forms, groups, largest, level, tuple(column.name for column in columns), classes)
 
 
 def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
     for column in columns:
-        if any(one_to_one(column.code, outcome) for outcome in inputs.kind.outcomes(inputs.y)):
+        if one_to_one(column.code, inputs.y):
             raise ValueError(
                 f"feature {shown(column.name)} is the outcome under another name: given the outcome, every model looks "
                 "miscalibrated; leave it out"
@@ -374,9 +362,8 @@ class _Forms:
     @property
     def _sd(self) -> Array:
         """(segments, forms)."""
-        if self.x is None:
-            return self.level_sd
-        return np.column_stack([self.level_sd, np.where(self.spread_sd > 0, self.spread_sd, np.inf)])
+        sd = self.level_sd if self.x is None else np.column_stack([self.level_sd, self.spread_sd])
+        return np.where(sd > 0, sd, np.inf)
 
     def _sums(self, groups: Grouping, residuals: Array) -> Array:
         n, views, draws = residuals.shape
@@ -446,11 +433,11 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups
     sample = inputs.sample(name)
     u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
     proba = None
-    if sample.views > 1 and not inputs.kind.row_signs:
+    if sample.views > 1:
         u = np.clip(u, 0.0, None)
         u /= u.sum(axis=1, keepdims=True)
         proba = u
-    confidence = NAMED[name].property.picks_outcome
+    confidence = sample.wrong is not None
     spread = inputs.kind.one_event
     return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, spread, confidence, clusters)
 
@@ -461,13 +448,7 @@ def _outcomes(sample: Sample) -> Array:
 
 
 def _found(
-    forms: _Forms,
-    groups: Grouping,
-    largest: Array,
-    level: float,
-    features: tuple[str, ...],
-    classes: Any,
-    error: str,
+    forms: _Forms, groups: Grouping, largest: Array, level: float, features: tuple[str, ...], classes: Any
 ) -> Segments:
     draws, views = len(largest), forms.reports.shape[1]
     ordered = np.sort(largest)
@@ -481,7 +462,7 @@ def _found(
     residuals = forms.observed()
     raw, strength = forms.strengths(groups)
     p = pvalues(strength)
-    W = groups.sums(forms.weights[:, None])
+    W = np.maximum(groups.sums(forms.weights[:, None]), np.finfo(float).tiny)  # rows of a segment may not count
     mean, came = (groups.sums(values * forms.weights[:, None]) / W for values in (forms.reports, forms.outcomes))
     gap = mean - came
     squares = groups.sums(np.square(residuals)) - 2 * gap * groups.sums(residuals * forms.weights[:, None])
@@ -502,7 +483,6 @@ def _found(
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
     found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)
     titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
-    noun = NAMED[error].property.noun if forms.proba is None else "class"
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
         at: Segment(
@@ -517,7 +497,6 @@ def _found(
             direction=words(at),
             pvalue=float(p[at]),
             finding=None if home[at] < 0 else int(home[at]) + 1,
-            noun=noun,
         )
         for at in order
     }
@@ -551,7 +530,7 @@ def _words(
         sums = groups.sums(np.column_stack([own, own * x, own * x * x]))
         seen = sums[:, 2] - 2 * forms.mean * sums[:, 1] + forms.mean**2 * sums[:, 0]
         sd = np.sqrt(np.maximum(np.square(forms.spread_sd), np.maximum(seen, 0.0)))
-        spread = (sd > 0) & (np.abs(raw[:, -1]) * forms.spread_sd >= critical * sd)
+        spread = (sd > 0) & (np.abs(raw[:, -1]) * forms.spread_sd >= critical * np.where(sd > 0, sd, 1.0))
     high, low = ("over-confident", "under-confident") if forms.confidence else ("too high", "too low")
 
     def word(at: tuple[int, ...]) -> str:

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from truecal.io.column_rules import Request
+from truecal.io.columnar import OBJECT_BYTES
+from truecal.io.declared import check_pages
 from truecal.io.failures import FileError, failure, listing, need, parsing, quote
 from truecal.io.harness import has_repeats, json_lines, repeated_texts
 from truecal.io.inspect_log import correct_by_score, inspect_samples, is_inspect_log, score_of, stated_key
+from truecal.io.limits import within_memory
 from truecal.io.read_file import file_format, open_source
 from truecal.io.roles import first_called, is_called
-from truecal.io.streams import byte_stream
+from truecal.io.streams import whole_json
 
 OPTIONS = "--samples ANSWERS --question ID, and --correct COLUMN or --reference COLUMN"
 
@@ -64,13 +67,19 @@ def read_samples(
     """
     request = Request(str(path))
     find = _finder(request, pattern)
-    form = file_format(request.path)
     columns = {"samples": samples, "question": question, "correct": correct, "reference": reference}
+    with within_memory(request.path):
+        return _read(request, columns, find)
+
+
+def _read(request: Request, columns: Mapping[str, str | None], find: Any) -> SampledAnswers:
+    """Sampled answers of a table or a log, by the format of the file."""
+    form = file_format(request.path)
     if form == "inspect" or (form == "json" and is_inspect_log(request)):
         return _from_inspect(request, columns, find)
     if form == "jsonl":
-        records = _records(request, json_lines(request))
-        if samples is None and has_repeats(records[0][1]):
+        records = _records(request, json_lines(request, kept=True))
+        if columns["samples"] is None and has_repeats(records[0][1]):
             return _from_harness(request, records, columns, find)
         return _from_rows(request, [record for _, record in records], columns, find)
     return _from_rows(request, _table_rows(request, form, columns), columns, find)
@@ -92,7 +101,7 @@ def read_stated(path: str, confidence: str, correct: str | None, question: str |
     form = file_format(request.path)
     columns = {"confidence": confidence, "correct": correct, "question": question}
     if form == "jsonl":
-        rows = [record for _, record in _records(request, json_lines(request))]
+        rows = [record for _, record in _records(request, json_lines(request, kept=True))]
     else:
         rows = _table_rows(request, form, columns)
     keys = {key for row in rows[:1000] for key in row}
@@ -136,15 +145,22 @@ def _tells(sample: Any, score: Any) -> bool:
 def _table_rows(request: Request, form: str, columns: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """The rows of a csv, parquet or other table, of the columns that matter."""
     if form == "json":
-        with byte_stream(request.path) as stream, parsing(request.path, "a list of JSON objects"):
-            found = json.loads(stream.read().decode("utf-8-sig"))
+        found = whole_json(request.path, request.budget)
         if not isinstance(found, list) or not found or not all(isinstance(record, dict) for record in found):
             raise request.refuse("expected a list of objects, one per answer or per question")
         return found
     if form == "parquet":  # whose lists of text no prediction has
         library = need("pyarrow.parquet", "cli", "tables")
         with parsing(request.path, "a parquet file"):
-            rows: list[dict[str, Any]] = library.read_table(request.path).to_pylist()
+            about = library.read_metadata(request.path)
+            names = about.schema.to_arrow_schema().names
+        check_pages(request.path, about, names, request.budget)
+        request.budget.charge(OBJECT_BYTES * about.num_rows * about.num_columns, "the answers")
+        with parsing(request.path, "a parquet file"):
+            table = library.read_table(request.path)
+        request.budget.charge(table.nbytes, "the answers")
+        with parsing(request.path, "a parquet file"):
+            rows: list[dict[str, Any]] = table.to_pylist()
         return rows
     source = open_source(request, form)
     roles = ("question", "correct", "reference", "repeat")

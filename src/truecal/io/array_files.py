@@ -1,4 +1,4 @@
-"""Files of named arrays: npy, npz, torch and safetensors."""
+"""Files of named arrays: npy, npz and safetensors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ from truecal.io.failures import failure, listing, need, parsing, quote
 from truecal.io.label_values import Values, as_values
 from truecal.io.prediction_file import Floats
 from truecal.io.roles import NUMBER, VECTOR, WHOLE, is_called
-from truecal.io.source import Dense, Source, check_expansion, floats
+from truecal.io.source import Dense, Source, floats
 
 BARE = "the array"  # stands for the name an array without a name does not have
 SUMS_TO_ONE = 0.01  # how far from 1 probabilities along the axis of the classes may sum
+MOST_ARRAYS = 1000  # each is found by reading the list of all
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
 LONGEST_SAFETENSORS_HEADER = 10_000_000
-SAFE_TORCH = (2, 10)  # before it, weights_only=True could be made to run code or to write outside its memory
 
+_MATRICES = (
+    "double",
+    "single",
+    "char",
+    "logical",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 _KINDS = {"f": "numbers", "i": "whole numbers", "u": "whole numbers", "b": "booleans", "U": "text", "S": "text"}
 
 
@@ -36,6 +43,12 @@ class Entry:
     shape: tuple[int, ...]
     kind: str  # numpy's letter: f, i, u, b, U, ...
     load: Callable[[], Array]
+    itemsize: int = 8
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that reading it takes: whole numbers become doubles, and each text an object."""
+        return math.prod(self.shape) * (self.itemsize if self.kind == "f" else 8 + self.itemsize)
 
     @property
     def form(self) -> str:
@@ -52,7 +65,7 @@ def flattened(request: Request, entries: Mapping[str, Entry]) -> tuple[dict[str,
     if request.rows is not None:  # labels of predictions whose number of rows is known
         for name, entry in entries.items():
             if len(entry.shape) > 1 and entry.kind in "iub" and math.prod(entry.shape) == request.rows:
-                found[name] = Entry((request.rows,), entry.kind, _raveled(entry))
+                found[name] = Entry((request.rows,), entry.kind, _raveled(entry), entry.itemsize)
     large = {name: entry for name, entry in entries.items() if len(entry.shape) > 2 and entry.kind == "f"}
     if not large:
         return found, None
@@ -64,9 +77,9 @@ def flattened(request: Request, entries: Mapping[str, Entry]) -> tuple[dict[str,
     for name, entry in entries.items():
         if name in large and entry.shape == shape:
             flat = (n,) if axis is None else (n, shape[axis])
-            found[name] = Entry(flat, "f", _rows_of(entry, axis))
+            found[name] = Entry(flat, "f", _rows_of(entry, axis), entry.itemsize)
         elif entry.shape == rows and entry.kind in "iub":
-            found[name] = Entry((n,), entry.kind, _raveled(entry))
+            found[name] = Entry((n,), entry.kind, _raveled(entry), entry.itemsize)
     return found, Dense(shape, axis, rows)
 
 
@@ -121,8 +134,12 @@ def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
     def where(name: str) -> str:
         return BARE if name == BARE else f"key {quote(name)}"
 
+    def load(name: str) -> Array:
+        request.budget.charge(entries[name].nbytes, where(name))
+        return entries[name].load()
+
     def numbers(names: Sequence[str], gaps: bool) -> Floats:  # gaps are NaN already
-        loaded = [floats(path, entries[name].load(), where(name)) for name in names]
+        loaded = [floats(path, load(name), where(name)) for name in names]
         if len(loaded) == 1:
             return loaded[0]
         if any(array.shape != loaded[0].shape or array.ndim != 1 for array in loaded):
@@ -130,7 +147,7 @@ def open_arrays(request: Request, entries: Mapping[str, Entry]) -> Source:
         return np.stack(loaded, axis=1)
 
     def values(name: str) -> Values:
-        return as_values(path, entries[name].load(), where(name))
+        return as_values(path, load(name), where(name))
 
     forms = {name: entry.form for name, entry in entries.items()}
     return Source(path, "key", forms, numbers, values, named=list(entries) != [BARE], dense=dense)
@@ -149,21 +166,25 @@ def open_npy(request: Request) -> Source:
             flat = np.fromfile(stream, dtype=dtype, count=math.prod(shape))
             return flat.reshape(shape, order="F" if fortran else "C")
 
-    return open_arrays(request, {BARE: Entry(shape, dtype.kind, load)})
+    return open_arrays(request, {BARE: Entry(shape, dtype.kind, load, dtype.itemsize)})
 
 
 def open_matlab(request: Request) -> Source:
     """The matrices of a .mat file of version 5 to 7; one column, or one row, is one number per row."""
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     path = request.path
     with parsing(path, "a MATLAB file of version 7 or earlier (save it with -v7)"):
-        found = {name: np.asarray(array) for name, array in loadmat(path).items() if not name.startswith("__")}
-    check_expansion(path, sum(array.nbytes for array in found.values()), os.path.getsize(path), "the file")
+        declared = whosmat(path)
+        plain = {name: math.prod(shape) for name, shape, kind in declared if kind in _MATRICES}
+    request.budget.charge(9 * sum(plain.values()), "the matrices")
+    with parsing(path, "a MATLAB file of version 7 or earlier (save it with -v7)"):
+        found = {name: np.asarray(array) for name, array in loadmat(path, variable_names=list(plain)).items()}
+        found = {name: array for name, array in found.items() if not name.startswith("__")}
     flat = {name: array.ravel() if 1 in array.shape and array.ndim == 2 else array for name, array in found.items()}
     arrays = {name: array for name, array in flat.items() if array.dtype.kind in "fiubU"}
     if not arrays:
-        raise failure(path, f"expected matrices of numbers, found {listing(found)}")
+        raise failure(path, f"expected matrices of numbers, found {listing([name for name, _, _ in declared])}")
     whole = {n: _whole(a) if a.ndim == 1 else a for n, a in arrays.items()}  # MATLAB saves whole numbers as floats
     return open_arrays(request, {n: Entry(a.shape, a.dtype.kind, lambda a=a: a) for n, a in whole.items()})  # type: ignore[misc]
 
@@ -198,6 +219,8 @@ def npz_entries(path: str) -> dict[str, Entry]:
     """The arrays of an npz archive by name, described before any is loaded, and checked before it is trusted."""
     entries = {}
     members = zip_members(path, "an npz archive of arrays", "array")
+    if len(members) > MOST_ARRAYS:
+        raise failure(path, f"expected at most {MOST_ARRAYS} arrays, got {len(members)}")
     with parsing(path, "an npz archive of arrays"), zipfile.ZipFile(path) as archive:
         for member in members:
             if not member.filename.endswith(".npy"):
@@ -219,7 +242,6 @@ def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
     name = quote(member.filename)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise failure(path, f"expected plain or deflated arrays, {name} uses another compression")
-    check_expansion(path, member.file_size, member.compress_size, name)
     with parsing(path, "an npz archive of arrays"), archive.open(member) as stream:
         shape, _, dtype = _npy_header(path, stream, name)
         stored = member.file_size - stream.tell()
@@ -231,7 +253,7 @@ def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
             stream.read(1)  # reaching the end is what makes zipfile compare the checksum
             return array
 
-    return Entry(shape, dtype.kind, load)
+    return Entry(shape, dtype.kind, load, dtype.itemsize)
 
 
 def _check_size(path: str, shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, what: str) -> None:
@@ -255,87 +277,6 @@ def _npy_header(path: str, stream: IO[bytes], what: str) -> tuple[tuple[int, ...
     if any(not isinstance(size, int) or isinstance(size, bool) or size < 0 for size in shape):
         raise failure(path, f"expected a shape of whole numbers in {what}, got {shape}")
     return shape, fortran, dtype
-
-
-def open_torch(request: Request) -> Source:
-    path = request.path
-    torch = need("torch", "torch", "torch files")
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < SAFE_TORCH:
-        least = ".".join(map(str, SAFE_TORCH))
-        raise failure(path, f"expected torch {least} or newer to read such a file safely, got {torch.__version__}")
-    _check_torch_archive(path)
-    refused = "tensors as torch.save writes them (anything else is pickled code, which is never run)"
-    with parsing(path, refused):
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    tensors = {BARE: found} if isinstance(found, torch.Tensor) else found
-    if isinstance(tensors, (list, tuple)):
-        tensors = _joined_batches(path, torch, tensors)
-    if not isinstance(tensors, dict) or not tensors:
-        raise failure(path, f"expected a tensor or a dict of tensors, got a {type(found).__name__}")
-    for name in tensors:
-        if not isinstance(name, str):
-            raise failure(path, f"expected names as keys of the dict, got {quote(name)}")
-    tensors = {name: _joined(path, torch, found, f"the key {quote(name)}") for name, found in tensors.items()}
-    return open_arrays(request, {name: _torch_entry(path, torch, name, found) for name, found in tensors.items()})
-
-
-def _joined_batches(path: str, torch: Any, batches: Sequence[Any]) -> dict[str, Any]:
-    """A list of batches, each a tensor, a dict of tensors or a pair (predictions, labels), as one of each."""
-    if all(isinstance(batch, dict) and set(batch) == set(batches[0]) for batch in batches) and batches:
-        return {key: [batch[key] for batch in batches] for key in batches[0]}
-    pair = batches if len(batches) == 2 and _is_pair(torch, batches) else None
-    if pair is not None:
-        return {"outputs": pair[0], "labels": pair[1]}
-    if batches and all(isinstance(batch, (list, tuple)) and _is_pair(torch, batch) for batch in batches):
-        return {"outputs": [batch[0] for batch in batches], "labels": [batch[1] for batch in batches]}
-    return {BARE: list(batches)}
-
-
-def _is_pair(torch: Any, found: Sequence[Any]) -> bool:
-    """Whether two tensors are predictions and the labels of the same rows."""
-    if len(found) != 2 or not all(isinstance(part, torch.Tensor) and part.ndim for part in found):
-        return False
-    return len(found[0]) == len(found[1]) and found[0].is_floating_point() and not found[1].is_floating_point()
-
-
-def _joined(path: str, torch: Any, found: Any, where: str) -> Any:
-    """Tensors in a list as one, batch after batch."""
-    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(part, torch.Tensor) for part in found):
-        return found
-    if sum(part.numel() * part.element_size() for part in found) > os.path.getsize(path):
-        raise failure(path, f"expected tensors within the file's size, {where} declares more")
-    odd = next((i for i, part in enumerate(found) if part.shape[1:] != found[0].shape[1:]), None)
-    if odd is not None:
-        shapes = f"{tuple(found[0].shape)} and batch {odd} has {tuple(found[odd].shape)}"
-        raise failure(path, f"expected batches of one width in {where}, batch 0 has the shape {shapes}")
-    with parsing(path, f"batches that can be joined in {where}"):
-        return torch.cat(list(found)) if found[0].ndim else torch.stack(list(found))
-
-
-def _check_torch_archive(path: str) -> None:
-    """torch.save writes an uncompressed zip; anything else would be parsed by older, less careful code."""
-    members = zip_members(path, "a zip archive as torch.save writes (torch 1.6 or later)", "record")
-    packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-    if packed or sum(member.file_size for member in members) > os.path.getsize(path):
-        raise failure(path, "expected an uncompressed archive as torch.save writes, it declares more than it stores")
-
-
-def _torch_entry(path: str, torch: Any, name: str, tensor: Any) -> Entry:
-    if is_called(name, "classes") and isinstance(tensor, (list, tuple)):
-        return Entry((len(tensor),), "U", lambda: np.array([str(v) for v in tensor]))
-    if not isinstance(tensor, torch.Tensor):
-        raise failure(path, f"expected tensors only, the key {quote(name)} holds a {type(tensor).__name__}")
-    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-        raise failure(path, f"expected plain dense tensors, {quote(name)} is {tensor.layout} on {tensor.device}")
-    if tensor.numel() * tensor.element_size() > os.path.getsize(path):
-        raise failure(path, f"expected a tensor within the file's size, {quote(name)} declares {tuple(tensor.shape)}")
-
-    def load() -> Array:
-        with parsing(path, f"numbers in {quote(name)}"):
-            return as_array(tensor, name)
-
-    kind = "f" if tensor.dtype.is_floating_point else "b" if tensor.dtype == torch.bool else "i"
-    return Entry(tuple(tensor.shape), "c" if tensor.dtype.is_complex else kind, load)
 
 
 def open_safetensors(request: Request) -> Source:
@@ -364,4 +305,5 @@ def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str) -> En
             return as_array(file.get_tensor(name), name)
 
     kind = {"F": "f", "B": "f", "I": "i", "U": "u"}.get(dtype[:1], "V")
-    return Entry(tuple(shape), "b" if dtype == "BOOL" else "V" if dtype.startswith("F8") else kind, load)
+    form = "b" if dtype == "BOOL" else "V" if dtype.startswith("F8") else kind
+    return Entry(tuple(shape), form, load, 4 if dtype == "BF16" else 8)

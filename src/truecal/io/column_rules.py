@@ -6,10 +6,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from truecal.io.containers import split_member
 from truecal.io.failures import FileError, failure, listing, quote
+from truecal.io.limits import Budget
 from truecal.io.prediction_file import FILE_KINDS, FileKind
 from truecal.io.roles import (
     NUMBER,
@@ -76,8 +78,11 @@ class Request:
     odds: bool = False
     positive: str | None = None  # the label, class or column that counts as 1
     label_shapes: tuple[tuple[int, ...], ...] = ()  # of arrays elsewhere that may be the labels
+    budget: Budget = field(default=None, repr=False, compare=False)  # type: ignore[assignment]  # made below
 
     def __post_init__(self) -> None:
+        if self.budget is None:
+            object.__setattr__(self, "budget", Budget(split_member(self.path)[0]))
         if self.label_base not in (0, 1):
             raise ValueError(f"label_base: expected 0 or 1, got {quote(self.label_base)}")
         if self.kind is not None and self.kind not in FILE_KINDS:

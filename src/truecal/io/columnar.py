@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.column_rules import INCOMPLETE_OPTION, Request, check_names
+from truecal.io.declared import check_batches, check_pages
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
-from truecal.io.label_values import Values, as_values, check_texts
+from truecal.io.label_values import LONGEST_LABEL, Values, as_values, check_texts
+from truecal.io.limits import Budget
 from truecal.io.prediction_file import Floats
 from truecal.io.roles import NUMBER, VECTOR, Forms, Peek
-from truecal.io.source import Source, check_expansion, floats
+from truecal.io.source import Source, floats
 from truecal.io.streams import arrow_file, read_ahead
 
 ROWS_AT_ONCE = 1 << 16
 LISTS_AT_ONCE = 1 << 12
 FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most as many passes
 MOST_COLUMNS = 100_000
+LABEL_BYTES, OBJECT_BYTES = 48, 64  # that a label, and a value of Python, take until they are numbers
 _CACHED_ROWS = 1 << 12
 PEEKED_ROWS, PEEKED_CELLS = 1000, 200_000  # looked at, to tell what columns are
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a whole number as it is usually written
@@ -42,7 +43,7 @@ class Table:
     batches: Callable[[Sequence[str], bool], Iterator[list[Any]]]
     n_rows: int | None = None  # None: known only after reading
     passes: bool = True
-    stored: Callable[[], int] | None = None  # bytes behind these rows, where the path does not say
+    budget: Budget | None = None  # of what is read of the file; None for rows that are in memory
     by_column: bool = False  # numbers of a column lie side by side, which costs no turning of typed columns
     forms: Forms | None = None  # what the columns hold, where that is known
     peek: Peek | None = None  # the first rows, where batches would cost more
@@ -68,7 +69,10 @@ def open_table(table: Table, named: bool = True) -> Source:
         return as_values(table.path, _vectors(table, name), name) if soft else _label_column(table, name)
 
     def objects(name: str) -> list[Any]:
-        found = [value for (array,) in table.batches([name], True) for value in array.to_pylist()]
+        found: list[Any] = []
+        for (array,) in table.batches([name], True):
+            _charge(table, OBJECT_BYTES * len(array))
+            found += _listed(array)
         if not found:
             raise NoRowsError(failure(table.path, "the table has no rows"))
         return found
@@ -87,12 +91,33 @@ def open_table(table: Table, named: bool = True) -> Source:
             arrays = next(iter(table.batches(list(names), True)), [])
         except FileError:  # what is wrong is said where it is read
             return None
-        return {name: array.slice(0, rows).to_pylist() for name, array in zip(names, arrays, strict=False)}
+        return {name: _listed(array.slice(0, rows)) for name, array in zip(names, arrays, strict=False)}
 
     forms = table.forms or _forms(table)
     both = None if table.mixed is None else together
     seen = table.peek or (peek if table.n_rows != 0 else None)
     return Source(table.path, "column", forms, numbers, values, named, objects=objects, peek=seen, together=both)
+
+
+def _charge(table: Table, size: int) -> None:
+    if table.budget is not None:
+        table.budget.charge(size, "the labels")
+
+
+def _listed(array: Any) -> list[Any]:
+    """The values of an array as Python has them; equal texts of a dictionary are one object."""
+    if not need("pyarrow", "cli", "tables").types.is_dictionary(array.type):
+        found: list[Any] = array.to_pylist()
+        return found
+    codes = array.indices.to_pylist()
+    used = sorted({code for code in codes if code is not None})
+    texts = dict(zip(used, array.dictionary.take(_codes(used)).to_pylist(), strict=True))
+    return [None if code is None else texts[code] for code in codes]
+
+
+def _codes(used: Any) -> Any:
+    pyarrow = need("pyarrow", "cli", "tables")
+    return pyarrow.array(used, pyarrow.int64())
 
 
 def _forms(table: Table) -> Forms:
@@ -107,6 +132,11 @@ def _forms(table: Table) -> Forms:
 def _is_number(kind: Any) -> bool:
     types = need("pyarrow", "cli", "tables").types
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    types = need("pyarrow", "cli", "tables").types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _is_vector(kind: Any) -> bool:
@@ -211,14 +241,17 @@ class _Rows:
         # The widest floating type of the columns; whole numbers and decimals count as float64.
         size = max(2 if kinds.is_float16(t) else 4 if kinds.is_float32(t) else 8 for t in types)
         self.path, self.n_rows, self.width, self.row_bytes = table.path, table.n_rows, width, size * width
-        self.stored = table.stored or partial(os.path.getsize, table.path)
+        self.budget, self.charged = table.budget, 0
         self._check(table.n_rows or 0)
         with parsing(table.path, "a table that fits in memory"):
             order: Literal["C", "F"] = "F" if table.by_column else "C"
             self.array: Array = np.empty((table.n_rows or 0, width), dtype=f"f{size}", order=order)
 
     def _check(self, count: int) -> None:
-        check_expansion(self.path, count * self.row_bytes, self.stored, "the table")
+        size = count * self.row_bytes
+        if self.budget is not None and size > self.charged:
+            self.budget.charge(size - self.charged, "the columns of numbers")
+            self.charged = size
 
     def put(self, start: int, block: Array) -> int:
         """Write some rows; the row that comes next."""
@@ -240,9 +273,10 @@ class _Rows:
         if stop > len(self.array):
             if self.n_rows is not None:
                 raise failure(self.path, f"expected {self.n_rows} rows, found more")
-            self._check(stop)
+            room = stop + len(self.array) // 8
+            self._check(room)
             with parsing(self.path, "a table that fits in memory"):  # in place, and by little: joining pieces doubles
-                self.array.resize((stop + len(self.array) // 8, self.width), refcheck=False)
+                self.array.resize((room, self.width), refcheck=False)
         return stop
 
     def end(self, count: int) -> None:
@@ -271,6 +305,7 @@ def _labels_and_numbers(table: Table, label: str, columns: Sequence[str]) -> tup
     pieces: list[tuple[Array, list[str]]] = []
     start = 0
     for text, *arrays in read_ahead(table.mixed(label, columns), 2):
+        _charge(table, LABEL_BYTES * len(text))
         _refuse_missing(table.path, text, label, start)
         coded = text.dictionary_encode()
         pieces.append((as_numpy(coded.indices), coded.dictionary.to_pylist()))
@@ -289,6 +324,7 @@ def _label_column(table: Table, name: str) -> Values:
     pieces: list[Array] = []
     start = 0
     for (array,) in table.batches([name], True):
+        _charge(table, LABEL_BYTES * len(array))
         pieces.append(_label_piece(table.path, array, name, start))
         start += len(array)
     if start == 0:
@@ -303,27 +339,46 @@ def _label_piece(path: str, array: Any, name: str, start: int) -> Array:
     _refuse_missing(path, array, name, start, hint="")
     with parsing(path, f"labels in {where}"):
         if types.is_dictionary(array.type):
+            kind = array.type.value_type
+            if types.is_string(kind) or types.is_large_string(kind):
+                return _texts(path, array, name, start)
             array = array.dictionary_decode()
             _refuse_missing(path, array, name, start, hint="")
         if types.is_decimal(array.type):
             array = array.cast(pyarrow.float64())
         kind = array.type
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-            coded = array.dictionary_encode()  # one Python text per different label, not per row
-            check_texts(path, coded.dictionary.to_pylist(), where)
-            texts: Array = np.array([*coded.dictionary.to_pylist(), ""], dtype=object)
-            return np.asarray(texts[as_numpy(coded.indices)], dtype=object)
+            return _texts(path, array.dictionary_encode(), name, start)
     if not (types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind)):
         raise failure(path, f"expected whole numbers or names in {where}, its type is {kind}")
     return as_numpy(array)
 
 
+def _texts(path: str, coded: Any, name: str, start: int) -> Array:
+    """One Python text per different label, not per row."""
+    compute = need("pyarrow.compute", "cli", "tables")
+    codes = as_numpy(coded.indices)
+    used, places = np.unique(codes, return_inverse=True)
+    different = coded.dictionary.take(_codes(used))
+    if different.null_count:
+        _refuse_missing(path, different.take(_codes(places.ravel())), name, start, hint="")
+    longest = compute.max(compute.utf8_length(different)).as_py() or 0
+    check_texts(path, [] if longest <= LONGEST_LABEL else different.to_pylist(), f"column {quote(name)}")
+    texts: Array = np.array([*different.to_pylist(), ""], dtype=object)
+    return np.asarray(texts[places.ravel()], dtype=object)
+
+
 def open_parquet(request: Request) -> Source:
     parquet = need("pyarrow.parquet", "cli", "parquet files")
     path = request.path
-    with parsing(path, "a parquet file"):
+    weighed: set[str] = set()
+
+    def opened_file(**options: Any) -> Any:
         # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
-        file = parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 16)
+        return parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 16, **options)
+
+    with parsing(path, "a parquet file"):
+        file = opened_file()
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     if min([n_rows, *counts]) < 0 or sum(counts) != n_rows:
@@ -333,12 +388,17 @@ def open_parquet(request: Request) -> Source:
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
         size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
-        with parsing(path, "a parquet file"):
-            found = file.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
+        fresh = [name for name in columns if name not in weighed]
+        check_pages(path, file.metadata, fresh, request.budget)
+        weighed.update(fresh)
+        texts = [name for name in columns if as_text and _is_text(types[name])]
+        with parsing(path, "a parquet file"):  # texts stay coded: a few bytes may be many long ones
+            opened = opened_file(metadata=file.metadata, read_dictionary=texts) if texts else file
+            found = opened.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
         return ([batch.column(name) for name in columns] for batch in checked(path, found))
 
     types = table_types(path, schema)
-    return open_table(Table(path, types, batches, n_rows))
+    return open_table(Table(path, types, batches, n_rows, budget=request.budget))
 
 
 def table_types(path: str, schema: Any) -> dict[str, Any]:
@@ -360,6 +420,13 @@ def checked(path: str, batches: Iterable[Any]) -> Iterator[Any]:
         yield batch
 
 
+def checked_table(path: str, table: Any) -> Any:
+    """A table in memory, once its bytes are known to be as they should be."""
+    with parsing(path, "names and text in UTF-8"):
+        table.validate(full=True)
+    return table
+
+
 def is_arrow_file(path: str) -> bool:
     """Whether it is an Arrow IPC file, not a stream."""
     with open(path, "rb") as stream:
@@ -374,6 +441,7 @@ def open_arrow(request: Request) -> Source:
     pyarrow = need("pyarrow", "cli", "arrow files")
     path = request.path
     is_file = is_arrow_file(path)
+    check_batches(path, is_file, request.budget)
     opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
     with parsing(path, "an arrow file or stream"), arrow_file(path) as stream:
         schema = opened(stream).schema
@@ -390,4 +458,5 @@ def open_arrow(request: Request) -> Source:
         # without this, pass after pass would fill that room.
         pyarrow.default_memory_pool().release_unused()
 
-    return open_table(Table(path, table_types(path, schema), batches, passes=is_file))
+    types = table_types(path, schema)
+    return open_table(Table(path, types, batches, passes=is_file, budget=request.budget))

@@ -10,6 +10,7 @@ import lzma
 import mmap
 import os
 import re
+import shlex
 import tarfile
 import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
@@ -187,7 +188,11 @@ def check_members(path: str, found: Inside) -> None:
     if found.packed not in ("zip", "tar", "gzip", "zstd", "bz2", "xz"):
         return
     if found.packed in ("zip", "tar") and len(found.members) != 1:
-        how = "" if not found.members else f": name one, such as {split_member(path)[0]}::{found.members[0]}"
+        how = (
+            ""
+            if not found.members
+            else f": name one, such as {shlex.quote(f'{split_member(path)[0]}::{found.members[0]}')}"
+        )
         raise failure(path, f"expected an archive of one file, found {listing(found.members)}{how}")
     if found.suffix in FORMATS and FORMATS[found.suffix] not in TEXT:
         raise failure(path, f"only text is read from archives: unpack it, and name the {found.suffix} file")

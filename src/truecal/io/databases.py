@@ -2,93 +2,139 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote as url_quote
 
 from truecal.io.array_files import zip_members
+from truecal.io.child import in_child
 from truecal.io.column_rules import Request, check_names
+from truecal.io.columnar import Table, checked_table, open_table
 from truecal.io.containers import split_member
 from truecal.io.failures import NoRowsError, failure, listing, need, parsing, quote
 from truecal.io.roles import scale_of
-from truecal.io.source import Source, check_expansion
+from truecal.io.source import Source
 from truecal.io.text_tables import open_flat
 
 SQLITE = b"SQLite format 3\x00"
 DUCKDB = b"DUCK"  # at byte 8
-NUMBERS = (int, float)
+_EXPECTED = {"sqlite": "a SQLite database", "duckdb": "a DuckDB database"}
 
 
 def open_database(request: Request) -> Source:
-    """One table or view of a SQLite or DuckDB database, opened for reading only."""
+    """One table or view of a SQLite or DuckDB database, opened for reading only; of its columns those are read that
+    the rules choose."""
+    need("pyarrow", "cli", "databases")
     path, wanted = split_member(request.path)
     with open(path, "rb") as stream:
         start = stream.read(16)
     if start == SQLITE:
-        return open_flat(request, _sqlite_table(request, path, wanted))
-    if start[8:12] == DUCKDB:
-        return open_flat(request, _duckdb_table(request, path, wanted))
-    raise request.refuse("expected a SQLite or DuckDB database, but it does not start like one")
+        kind = "sqlite"
+        need("sqlite3", "cli", "SQLite databases")  # some builds of Python come without
+    elif start[8:12] == DUCKDB:
+        kind = "duckdb"
+        need("duckdb", "duckdb", "DuckDB databases")
+    else:
+        raise request.refuse("expected a SQLite or DuckDB database, but it does not start like one")
+    about, peeked = _ask(request, kind, "tables", wanted=wanted)
+    name = _chosen(request, [(name, view) for name, view in about["tables"]], wanted, "table")
+    if peeked is None or not peeked.num_columns:
+        raise request.refuse(f"the table {quote(name)} has no columns")
+    odd, tops = about["odd"], dict(zip(peeked.column_names, about["tops"], strict=True))
+    view = dict(map(tuple, about["tables"]))[name]
+    held: list[Any] = []
+    check_names(request.path, peeked.column_names)
+    peeked = checked_table(request.path, peeked)
+
+    def rows(columns: list[str]) -> Any:
+        above = list(dict.fromkeys(tops[column] for column in columns))
+        asked = {"wanted": name, "view": view, "columns": columns, "tops": above}
+        found, table = _ask(request, kind, "rows", **asked)
+        _refuse_texts(request, found.get("texts", {}))
+        return checked_table(request.path, table)
+
+    def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
+        for column in columns:
+            if tops[column] in odd:
+                raise request.refuse(f"the column {quote(column)} cannot be read ({odd[tops[column]]})")
+        if view and not held:  # a query that is run again may give its rows in another order
+            held.append(rows([column for column in tops if tops[column] not in odd]))
+        table = held[0].select(list(columns)) if held else rows(list(columns))
+        for batch in table.to_batches():
+            yield batch.columns
+
+    def peek(names: Sequence[str]) -> dict[str, list[Any]]:
+        return {name: peeked.column(name).to_pylist() for name in names}
+
+    types = dict(zip(peeked.column_names, peeked.schema.types, strict=True))
+    opened = Table(request.path, types, batches, about.get("rows"), passes=False, budget=request.budget, peek=peek)
+    return open_table(opened)
 
 
-def _sqlite_table(request: Request, path: str, wanted: str | None) -> Any:
-    import sqlite3  # some builds of Python come without
-
-    pyarrow = need("pyarrow", "cli", "databases")
-    place = f"file:{url_quote(str(Path(path).absolute()))}?mode=ro"
-    with parsing(request.path, "a SQLite database"), closing(sqlite3.connect(place, uri=True)) as database:
-        database.execute("PRAGMA trusted_schema = OFF")  # views of the file run no functions
-        listed = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
-        found = [(name, kind == "view") for name, kind in database.execute(listed)]
-        name = _chosen(request, found, wanted, "table")
-        cursor = database.execute(f"SELECT * FROM {_identifier(name)}")
-        names = [column[0] for column in cursor.description]
-        rows = cursor.fetchall()
-    check_names(request.path, names)
-    return _table(request, pyarrow, names, rows)
+def _refuse_texts(request: Request, texts: Mapping[str, tuple[int, str]]) -> None:
+    """Refuse text among the numbers of a column whose name, or the caller, says that it holds numbers."""
+    for column, (row, text) in texts.items():
+        if scale_of(column) is not None or column in (request.proba_columns or ()):
+            place = f"row {row}, column {quote(column)}"
+            raise request.refuse(f"expected a number at {place}, got the text {quote(text)}")
 
 
-def _duckdb_table(request: Request, path: str, wanted: str | None) -> Any:
-    duckdb = need("duckdb", "duckdb", "DuckDB databases")
-    config = {"enable_external_access": "false"}  # views of the file read no other files
-    with parsing(request.path, "a DuckDB database"), duckdb.connect(path, read_only=True, config=config) as database:
-        listed = "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'main'"
-        found = [(name, kind == "VIEW") for name, kind in database.execute(listed).fetchall()]
-        name = _chosen(request, found, wanted, "table")
-        return database.sql(f"SELECT * FROM {_identifier(name)}").to_arrow_table()
+def _ask(request: Request, kind: str, task: str, **options: Any) -> tuple[dict[str, Any], Any]:
+    path, _ = split_member(request.path)
+    with _settled(path) if kind == "sqlite" else _as_it_is(path) as (place, immutable):
+        asked = {"kind": kind, "path": place, "immutable": immutable, **options}
+        modules = ("duckdb",) if kind == "duckdb" else ("sqlite3",)
+        return in_child(request.path, _EXPECTED[kind], request.budget, task, modules=modules, **asked)
+
+
+@contextmanager
+def _as_it_is(path: str) -> Iterator[tuple[str, bool]]:
+    yield str(Path(path).absolute()), True
+
+
+@contextmanager
+def _settled(path: str) -> Iterator[tuple[str, bool]]:
+    """A SQLite database that nothing is written beside: itself, or a copy where changes wait in another file."""
+    waiting = [f"{path}{end}" for end in ("-wal", "-journal")]
+    waiting = [file for file in waiting if os.path.exists(file) and os.path.getsize(file)]
+    if not waiting:
+        yield str(Path(path).absolute()), True
+        return
+    with tempfile.TemporaryDirectory(prefix="truecal-") as folder:
+        copy = Path(folder, "copy")
+        with parsing(path, "a database that can be copied"):
+            for file in (path, *waiting):
+                shutil.copyfile(file, f"{copy}{file.removeprefix(path)}")
+        yield str(copy), False
 
 
 def open_workbook(request: Request) -> Source:
     """A sheet of a workbook: names in its first row, then one row per sample; the first sheet where none is named."""
-    calamine = need("python_calamine", "excel", "Excel workbooks")
-    pyarrow = need("pyarrow", "cli", "tables")
+    need("python_calamine", "excel", "Excel workbooks")
+    need("pyarrow", "cli", "tables")
     path, wanted = split_member(request.path)
     for member in zip_members(path, "an Excel workbook"):
-        check_expansion(path, member.file_size, member.compress_size, quote(member.filename))
-    with parsing(request.path, "an Excel workbook"):
-        book = calamine.CalamineWorkbook.from_path(path)
-        sheets = list(book.sheet_names)
-        name = (
-            sheets[0]
-            if wanted is None and sheets
-            else _chosen(request, [(sheet, False) for sheet in sheets], wanted, "sheet")
-        )
-        rows = book.get_sheet_by_name(name).to_python()
-    rows = [row for row in rows if any(cell != "" for cell in row)]
-    if len(rows) < 2:
-        words = f"expected names and rows below them in the sheet {quote(name)}, found {len(rows)} rows"
+        request.budget.check(member.file_size, quote(member.filename))
+    place, modules = str(Path(path).absolute()), ("python_calamine",)
+    asked: dict[str, Any] = {"path": place, "wanted": wanted, "modules": modules}
+    about, table = in_child(request.path, "an Excel workbook", request.budget, "workbook", **asked)
+    sheets = about["sheets"]
+    if wanted is None and sheets:
+        name = sheets[0]
+    else:
+        name = _chosen(request, [(sheet, False) for sheet in sheets], wanted, "sheet")
+    if table is None:
+        words = f"expected names and rows below them in the sheet {quote(name)}, found {about['rows']} rows"
         raise NoRowsError(failure(request.path, words))
-    names = [str(cell).strip() for cell in rows[0]]
-    check_names(request.path, names)
+    check_names(request.path, table.column_names)
+    _refuse_texts(request, about["texts"])
     note = f"the sheet {quote(name)}" + (f", the first of {len(sheets)}" if wanted is None and len(sheets) > 1 else "")
-    cells = [[None if cell == "" else cell for cell in row] for row in rows[1:]]
-    return open_flat(request, _table(request, pyarrow, names, cells), (note,))
-
-
-def _identifier(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+    return open_flat(request, table, (note,))
 
 
 def _chosen(request: Request, found: list[tuple[str, bool]], wanted: str | None, what: str) -> str:
@@ -99,22 +145,6 @@ def _chosen(request: Request, found: list[tuple[str, bool]], wanted: str | None,
         return tables[0]
     if wanted is None or wanted not in names:
         problem = f"found {listing(names)}" if wanted is None else f"{quote(wanted)} is not among {listing(names)}"
-        example = f": name one, {path}::{names[0]}" if names else ""
+        example = f": name one, {shlex.quote(f'{path}::{names[0]}')}" if names else ""
         raise request.refuse(f"expected one {what}, {problem}{example}")
     return wanted
-
-
-def _table(request: Request, pyarrow: Any, names: list[str], rows: list[Any]) -> Any:
-    """Rows of Python values as a table; a column of numbers and text is text, or wrong where its name says numbers."""
-    columns = {}
-    for j, name in enumerate(names):
-        cells = [row[j] for row in rows]
-        if any(isinstance(cell, str) for cell in cells) and not all(isinstance(cell, str | None) for cell in cells):
-            if scale_of(name) is not None or name in (request.proba_columns or ()):
-                row = next(i for i, cell in enumerate(cells) if isinstance(cell, str))
-                place = f"row {row}, column {quote(name)}"
-                raise request.refuse(f"expected a number at {place}, got the text {quote(cells[row])}")
-            cells = [None if cell is None else f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells]
-        with parsing(request.path, f"values of one type in column {quote(name)}"):
-            columns[name] = pyarrow.array(cells)
-    return pyarrow.table(columns)

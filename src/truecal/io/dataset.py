@@ -13,8 +13,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from truecal.core.types import Array
 from truecal.io.column_rules import Request
 from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
@@ -303,7 +301,7 @@ def _source(path: str, types: dict[str, Any], batch: Any, forms: Forms | None = 
         yield [batch.column(places[name]) for name in columns]
 
     rows = 0 if batch is None else len(batch)
-    return open_table(Table(path, types, one, rows, False, lambda: batch.nbytes, by_column=True, forms=forms))
+    return open_table(Table(path, types, one, rows, False, by_column=True, forms=forms))
 
 
 def table_of(schema: Any, name: str, *, weight: str | None = None, **options: Any) -> Dataset:
@@ -407,14 +405,3 @@ def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:
             waiting, held = rest.to_batches(), len(rest)
     if held:
         yield arrow.Table.from_batches(waiting).combine_chunks().to_batches()[0]
-
-
-def available_memory() -> int:
-    """Bytes that could be asked for now, as far as the system says; else 4 GiB."""
-    try:
-        with open("/proc/meminfo") as lines:
-            found = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
-        return 1024 * int(found)
-    except (OSError, StopIteration, ValueError):
-        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-        return int(np.clip(pages, 0, None)) * os.sysconf("SC_PAGE_SIZE") // 2 if pages > 0 else 4 << 30

@@ -21,7 +21,7 @@ from truecal.io.harness import json_lines
 from truecal.io.prediction_file import FileKind, Predictions
 from truecal.io.read_file import file_format, open_source
 from truecal.io.roles import is_called, key_of
-from truecal.io.streams import byte_stream, whole
+from truecal.io.streams import byte_stream, whole_json
 from truecal.kinds import ORDERED, TopPredictions
 from truecal.kinds.answers import read_mark
 
@@ -317,8 +317,7 @@ def _raw(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     if inside(request.path).suffix != ".json":
         yield from json_lines(request)
         return
-    with parsing(request.path, "JSON"):
-        found = json.loads(whole(request.path, _MOST).decode("utf-8-sig"))
+    found = whole_json(request.path, request.budget, _MOST)
     if isinstance(found, dict):
         results = found.get("results", found.get("testCases"))
         results = results.get("results") if isinstance(results, dict) else results

@@ -129,7 +129,7 @@ def _own_words(reason: str) -> str | None:
     """Our words for messages that advise to trust the file: that advice is never passed on."""
     if "max_header_size" in reason:
         return "its header is longer than that of any plain array"
-    if "weights_only" in reason or "allow_pickle" in reason or "Weights only" in reason:
+    if "allow_pickle" in reason:
         return "it holds something else, or is damaged"
     return None
 

@@ -18,6 +18,7 @@ from truecal.io.streams import bounded_lines, byte_stream
 
 LONGEST_LINE = 1 << 26  # bytes; a line holds a document and its prompts
 MOST_CHOICES = 10_000
+_KEPT = 2  # bytes of memory per byte of a line whose object stays
 MOST_CELLS = 1 << 28  # rows times the largest number of choices
 
 
@@ -126,7 +127,7 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
     kept: dict[int, Document] = {}
     key = request.proba_columns[0] if request.proba_columns is not None else ""
     dropped = False
-    for line, record in json_lines(request):
+    for line, record in json_lines(request, kept=True):
         if not kept:
             if has_repeats(record):
                 raise request.refuse(
@@ -152,12 +153,14 @@ def _documents(request: Request) -> tuple[list[Document], list[str]]:
     return [kept[doc_id] for doc_id in sorted(kept)], notes
 
 
-def json_lines(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of every line that is not blank."""
+def json_lines(request: Request, kept: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and object of every line that is not blank; `kept`: they stay in memory."""
     with byte_stream(request.path) as stream:
         for number, content in bounded_lines(request.path, stream, LONGEST_LINE, "bytes"):
             if not content.strip():
                 continue
+            if kept:
+                request.budget.charge(_KEPT * len(content), "the lines")
             with parsing(request.path, f"a JSON object on line {number}"):
                 record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
             if not isinstance(record, dict):

@@ -16,11 +16,12 @@ from truecal.io.column_rules import COLUMNS_OPTION, LABEL_OPTION, Request
 from truecal.io.failures import listing, need, parsing, quote
 from truecal.io.harness import Document, predictions_of
 from truecal.io.prediction_file import Floats, Predictions
-from truecal.io.source import Source, check_expansion
+from truecal.io.source import Source
 from truecal.io.token_logs import sequence
 from truecal.kinds.stated_text import stated_confidence
 
 CONFIDENCE = "confidence"
+_KEPT = 10  # bytes of memory per byte of a log whose objects stay
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _START = re.compile(rb'\s*\{\s*"version".*"eval_id"', re.DOTALL)
 HITS: dict[object, bool] = {"C": True, "I": False, "N": False, 1: True, 0: False}
@@ -38,7 +39,7 @@ def inspect_samples(request: Request) -> tuple[list[Any], tuple[str, ...]]:
     library = need("inspect_ai.log", "inspect", "inspect_ai logs")
     if zipfile.is_zipfile(request.path):
         for member in zip_members(request.path, "an inspect_ai log"):
-            check_expansion(request.path, member.file_size, member.compress_size, quote(member.filename))
+            request.budget.charge(_KEPT * member.file_size, quote(member.filename))
     with parsing(request.path, "an inspect_ai log"):
         log = library.read_eval_log(request.path)
         samples = sorted(log.samples or (), key=lambda sample: (str(sample.id), sample.epoch))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from truecal.io import array_files as arrays
-from truecal.io import columnar, databases, text_tables
+from truecal.io import columnar, databases, tensor_files, text_tables
 from truecal.io.agreement import first_difference, in_index_order
 from truecal.io.column_rules import LABEL_OPTION, LABELS_OPTION, MOST_LISTED, Request, find_labels
 from truecal.io.containers import CONVERTED, FORMATS, TEXT, by_name, check_members, dialect, inside, said, split_member
@@ -21,6 +21,7 @@ from truecal.io.harness import is_sample_log, read_sample_log
 from truecal.io.hub_tables import from_hub, hub_columns
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.label_values import Outcomes, Values, as_values, hits, label_indices, numbers_if_whole
+from truecal.io.limits import within_memory
 from truecal.io.long_tables import from_long
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.prediction_file import FileKind, Labels, Predictions
@@ -52,7 +53,7 @@ _OPENERS: dict[str, tuple[Any, bytes]] = {
     "arrow": (columnar.open_arrow, b""),
     "json": (text_tables.open_json, b""),
     "jsonl": (text_tables.open_jsonl, b""),
-    "torch": (arrays.open_torch, b"PK\x03\x04"),
+    "torch": (tensor_files.open_torch, b"PK\x03\x04"),
     "safetensors": (arrays.open_safetensors, b""),
     "inspect": (None, b"PK"),
     "excel": (databases.open_workbook, b"PK\x03\x04"),
@@ -125,7 +126,6 @@ def read_predictions(
     label dog = column 'prob_dog'
     """
     place = os.fsdecode(path)
-    name = readable(inside(place).stem)
     own = label_column if labels is None else None
     columns = (proba_columns,) if isinstance(proba_columns, str) else proba_columns
     columns = None if columns is None else tuple(columns)
@@ -133,6 +133,14 @@ def read_predictions(
         place, own, columns, logits, kind, label_base, normalize, percent, drop_incomplete, header, length_normalized
     )
     request = replace(request, id_column=id_column, class_axis=class_axis, odds=odds, positive=positive)
+    with within_memory(place):
+        return _read(request, labels, label_column)
+
+
+def _read(request: Request, labels: Any, label_column: str | None) -> Predictions:
+    """The predictions of a file, by its format and what it is a log of."""
+    place, kind, length_normalized = request.path, request.kind, request.length_normalized
+    name = readable(inside(place).stem)
     form = file_format(place)
     if form in ("npy", "npz", "torch", "safetensors"):
         request = replace(request, label_shapes=arrays.label_shapes(labels))
@@ -161,7 +169,7 @@ def read_predictions(
         request, found = from_hub(request, found, target)
         request, found = from_long(request, found, labels is not None)
     if isinstance(found, Predictions):
-        if normalize or percent:
+        if request.normalize or request.percent:
             raise request.refuse("normalize and percent cannot be used with a sample log of choices: its rows sum to 1")
         ids = found.ids
         if ids is not None and form == "jsonl":
@@ -203,8 +211,9 @@ def read_labels(path: str | os.PathLike[str], *, label_column: str | None = None
     ...     read_labels(path)
     array(['cat', 'dog'], dtype=object)
     """
-    values, _ = _column(Request(os.fsdecode(path), label_column, header=header))
-    return numbers_if_whole(values)
+    with within_memory(path):
+        values, _ = _column(Request(os.fsdecode(path), label_column, header=header))
+        return numbers_if_whole(values)
 
 
 def model_columns(path: str | os.PathLike[str], label_column: str | None = None) -> tuple[str, ...]:
@@ -244,7 +253,8 @@ def read_column(
     put in the order of the predictions `of` where both have a column of identifiers, as in `read_predictions`.
     """
     request = Request(os.fsdecode(path), column, rows=rows, id_column=id_column)
-    values, keys = _column(request, numbers)
+    with within_memory(path):
+        values, keys = _column(request, numbers)
     same = of is None or os.path.realpath(of.path) == os.path.realpath(request.path)
     if of is not None and not same and (match := match_rows(of.keys, keys, id_column)) is not None:
         values = values[match.order]

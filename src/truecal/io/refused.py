@@ -6,6 +6,7 @@ import itertools
 import os
 import pickletools
 import re
+import shlex
 from pathlib import Path
 
 from truecal.io.failures import FileError, failure
@@ -13,6 +14,7 @@ from truecal.io.failures import FileError, failure
 PICKLES = (".pkl", ".pickle", ".joblib")
 LFS = b"version https://git-lfs.github.com/spec/"
 _TUPLE = re.compile(rb"[\x85-\x87t](?:\x94|q.|r....)?\.$", re.DOTALL)  # how a pickle of a tuple ends
+_PULL = ("git", "lfs", "pull", "--include")
 _PEEKED = 20_000  # bytes of a pickle that are looked at, not run
 
 
@@ -21,21 +23,42 @@ def pickle_error(path: str) -> FileError:
     place, stem = Path(path), Path(path).with_suffix("")
     words, first = _peek(place)
     if place.suffix.lower() == ".joblib":
-        opened = f'import joblib; x = joblib.load("{place}")'
+        opened = f"import joblib; x = joblib.load({_text(place)})"
     elif "pandas" in words:
-        opened = f'import pandas as pd; x = pd.read_pickle("{place}")'
+        opened = f"import pandas as pd; x = pd.read_pickle({_text(place)})"
     else:
-        opened = f'import pickle; x = pickle.load(open("{place}", "rb"))'
+        opened = f'import pickle; x = pickle.load(open({_text(place)}, "rb"))'
     if "pandas" in words:
-        saved = f'x.to_csv("{stem}.csv", index=False)'
+        saved = f"x.to_csv({_text(f'{stem}.csv')}, index=False)"
     else:
         how = "**x" if first == "EMPTY_DICT" else "*x" if first == "TUPLE" else "probs=x"
-        saved = f'import numpy as np; np.savez("{stem}.npz", {how})'
+        saved = f"import numpy as np; np.savez({_text(f'{stem}.npz')}, {how})"
     return failure(
         path,
         "this is a pickle file. Loading one can run code, so truecal never does. If you trust it, "
-        f"convert it: python -c '{opened}; {saved}'",
+        f"convert it: {shlex.join(('python', '-c', f'{opened}; {saved}'))}",
     )
+
+
+def _text(path: object) -> str:
+    """A path as code of Python."""
+    return f'"{_escaped(path)}"'
+
+
+def _escaped(path: object) -> str:
+    """A path between the double quotes of Python or R, which are within the single ones of a shell.
+
+    >>> from truecal.io.refused import _escaped
+    >>> print(_escaped("a'; touch x; '.pkl"))
+    a\\u0027; touch x; \\u0027.pkl
+    """
+
+    def one(char: str) -> str:
+        if char.isascii() and char.isprintable() and char not in "\"'\\`$":
+            return char
+        return f"\\u{ord(char):04x}" if ord(char) < 1 << 16 else f"\\U{ord(char):08x}"
+
+    return "".join(map(one, str(path)))
 
 
 def _peek(path: Path) -> tuple[str, str]:
@@ -59,14 +82,14 @@ def pointer_error(path: str) -> FileError:
     """A file that git-LFS has not downloaded."""
     return failure(
         path,
-        f'this is a git-LFS pointer, and its data were not downloaded: run git lfs pull --include "{Path(path).name}"',
+        f"this is a git-LFS pointer, and its data were not downloaded: run {shlex.join((*_PULL, Path(path).name))}",
     )
 
 
 def converted_error(path: str, line: str) -> FileError:
     """A file of a format that another program converts."""
     place = Path(path)
-    run = line.format(path=place, stem=place.with_suffix(""))
+    run = line.format(path=_escaped(place), stem=_escaped(place.with_suffix("")))
     return failure(path, f"expected a file of another format than {place.suffix}: convert it with {run}")
 
 
@@ -79,5 +102,5 @@ def missing_error(path: str) -> FileError:
     if remote is None:
         return failure(path, "file not found")
     url, name = f"{remote[1]}://{remote[2]}", remote[2].rpartition("/")[2]
-    line = _DOWNLOADS.get(remote[1], "curl -L -o {name} '{url}'").format(url=url, name=name)
+    line = _DOWNLOADS.get(remote[1], "curl -L -o {name} {url}").format(url=shlex.quote(url), name=shlex.quote(name))
     return failure(path, f"only files on this machine are read: run {line}, then give {name}")

@@ -35,8 +35,6 @@ from truecal.io.prediction_file import Floats, Indices
 from truecal.io.roles import Forms, Peek, called, facts_of, is_called, is_identifier, is_pandas_index, peeked
 from truecal.io.truths import FEWEST, is_decision, settled
 
-SMALL = 1 << 26  # bytes; up to this a file may expand as it likes
-MOST_EXPANSION = 40  # how many times its own size a compressed file may declare beyond that
 ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
 
 
@@ -370,18 +368,6 @@ def _hits(source: Source, name: str) -> npt.NDArray[np.bool_]:
         where, row = f"{source.what} {quote(name)}", int(np.argmax(bad))
         raise failure(source.path, f"expected true or false (1 or 0) in {where}, but row {row} has something else")
     return values.astype(np.bool_)
-
-
-def check_expansion(path: str, declared: int, stored: int | Callable[[], int], what: str) -> None:
-    """Refuse a file whose few bytes declare a huge array, before memory is asked for; bytes may be counted when it
-    matters."""
-    if declared <= SMALL:
-        return
-    stored = stored if isinstance(stored, int) else stored()
-    if declared > MOST_EXPANSION * stored:
-        sizes = f"{what} declares {declared} bytes in {stored}"
-        how = f"if it is yours, save it with less compression (at most {MOST_EXPANSION} times)"
-        raise failure(path, f"expected an array in proportion to the file, {sizes}: {how}")
 
 
 def floats(path: str, array: npt.NDArray[Any], where: str) -> Floats:

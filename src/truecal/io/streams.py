@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import IO, Any, AnyStr, TypeVar, cast
 
-from truecal.io import source
 from truecal.io.containers import arrow_unpacked, as_table, dialect, inside, unpacked
 from truecal.io.failures import failure, need, one_line, parsing
+from truecal.io.limits import Budget
 
 _LONGEST_LINE = 1 << 26  # bytes that a last line may have
+MOST_JSON = 1 << 28  # bytes of a .json file, which is parsed as a whole
 Batch = TypeVar("Batch")
 _WHOLE: ContextVar[tuple[str, int] | None] = ContextVar("_WHOLE", default=None)
 
@@ -126,16 +127,18 @@ def bounded_lines(path: str, stream: IO[AnyStr], longest: int, unit: str) -> Ite
         yield number, line
 
 
-def whole(path: str, most: int) -> bytes:
-    """All bytes of a file of at most `most`, which does not unpack to much more than it stores."""
-    with byte_stream(path) as stream:
+def whole_json(
+    path: str, budget: Budget, most: int = MOST_JSON, hint: str = "save it as .jsonl, csv or parquet"
+) -> Any:
+    """What a JSON file holds, of at most a size, once what its values take in memory is charged."""
+    with parsing(path, "JSON"), byte_stream(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
-        raise failure(
-            path, f"expected at most {most} bytes of text, but it has more: save it as .jsonl, csv or parquet"
-        )
-    source.check_expansion(path, len(data), os.path.getsize(path), "the text")
-    return data
+        raise failure(path, f"expected at most {most} bytes of text, but it has more: {hint}")
+    lists, objects, values = (data.count(mark) for mark in (b"[", b"{", b","))
+    budget.charge(len(data) + 72 * lists + 232 * objects + 40 * values, "the text")
+    with parsing(path, "JSON"):
+        return json.loads(data)
 
 
 def read_ahead(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:

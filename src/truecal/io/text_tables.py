@@ -9,8 +9,8 @@ import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
@@ -19,23 +19,24 @@ import numpy as np
 from truecal.io.array_files import BARE, Entry, open_arrays
 from truecal.io.column_rules import HEADER_OPTION, Request, check_names
 from truecal.io.columnar import MOST_COLUMNS, PEEKED_CELLS, PEEKED_ROWS, Table, open_table
-from truecal.io.containers import inside
+from truecal.io.containers import inside, split_member
 from truecal.io.failures import FileError, NoRowsError, failure, listing, need, parsing, quote
 from truecal.io.harness import LONGEST_LINE as LONGEST_JSON_LINE
 from truecal.io.harness import json_lines
+from truecal.io.limits import Budget, TooLargeError
 from truecal.io.roles import is_called, scale_of
 from truecal.io.source import Source
-from truecal.io.streams import arrow_file, bounded_lines, byte_stream, whole
+from truecal.io.streams import arrow_file, bounded_lines, byte_stream, whole_json
 
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
-MOST_TEXT = 1 << 28  # bytes of a .json file, which is parsed as a whole
 SAMPLED_ROWS = 1000  # looked at to tell the decimal mark
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 MARKED = re.compile(rf"{THOUSANDS.pattern}|[+-]?[0-9]+(?:[.,][0-9]+)?\s?%")
 """Numbers with percent signs, or commas between thousands."""
 _SCALAR = re.compile(r"np\.float(?:16|32|64)\(([^()]*)\)")
+_CELL = 9  # bytes that a cell of a table takes, at least
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
 
@@ -73,12 +74,13 @@ def open_csv(request: Request) -> Source:
     def peek(names: Sequence[str]) -> dict[str, list[Any]]:
         places = [head.names.index(name) for name in names]
         rows = min(PEEKED_ROWS, max(10, PEEKED_CELLS // len(head.names)))
-        records = itertools.islice(_records(path, head.delimiter), int(head.lines > 0), rows)
-        cells = [row for _, row in records if len(row) == len(head.names)]
+        found = _sample(path, head.delimiter, rows)[int(head.lines > 0) :]
+        cells = [row for row in found if len(row) == len(head.names)]
         plain = [[_unmarked(row[j], head.decimal) for row in cells] for j in places]
         return dict(zip(names, plain, strict=True))
 
-    source = open_table(Table(path, types, batches, passes=False, mixed=mixed, peek=peek), named=head.lines > 0)
+    table = Table(path, types, batches, passes=False, budget=request.budget, mixed=mixed, peek=peek)
+    source = open_table(table, named=head.lines > 0)
     notes: tuple[str, ...] = ("decimal commas",) if head.decimal == "," else ()
     percent = [
         n for n, cell in zip(head.names, head.example, strict=True) if MARKED.fullmatch(cell.strip()) and "%" in cell
@@ -126,11 +128,9 @@ def _head(request: Request) -> Head:
     lines, cells = first
     if len(cells) > MOST_COLUMNS:
         raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(cells)}")
-    if second is not None and len(cells) == len(second[1]) - 1 and _has_row_names(path, delimiter):
-        cells = ["", *cells]
     if not _is_header(request, cells, None if second is None else second[1], delimiter, decimal):
         return Head(tuple(str(j) for j in range(len(cells))), tuple(cells), delimiter, 0, decimal)
-    names = _numbered_twins(tuple(cell.strip() for cell in cells))
+    names = tuple(cell.strip() for cell in cells)
     check_names(path, names)
     if any("\n" in name or "\r" in name for name in names):
         raise failure(path, "a column name has a line break; expected all names on one line")
@@ -139,23 +139,6 @@ def _head(request: Request) -> Head:
     if len(second[1]) != len(names):
         raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
     return Head(names, tuple(second[1]), delimiter, lines, decimal)
-
-
-def _has_row_names(path: str, delimiter: str) -> bool:
-    """Whether rows begin with a name that the header has not, as R writes them: all differ, and no row ends blank."""
-    rows = [cells for _, cells in itertools.islice(_records(path, delimiter), 1, SAMPLED_ROWS)]
-    return len({cells[0] for cells in rows}) == len(rows) > 1 and all(cells[-1].strip() for cells in rows)
-
-
-def _numbered_twins(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names as pandas reads them: a second x is x.1, but for names that say labels or predictions."""
-    seen: Counter[str] = Counter()
-    found = []
-    for name in names:
-        told = scale_of(name) is not None or is_called(name, "truth", "label", "weak label", "prediction", "confidence")
-        found.append(f"{name}.{seen[name]}" if seen[name] and not told else name)
-        seen[name] += 1
-    return tuple(found)
 
 
 def _is_header(request: Request, cells: list[str], below: list[str] | None, delimiter: str, decimal: str) -> bool:
@@ -200,9 +183,8 @@ def _delimiter(path: str) -> str:
     header = lines[0] if lines else ""
     marks = [mark for mark in (";", "\t", "|") if mark in header]
     if "," not in header:
-        counts = [len(cells) for cells in csv.reader((line.strip() for line in lines), delimiter=" ")]
-        even = len(set(counts[1:] or counts)) == 1 and counts[-1] - counts[0] in (0, 1)
-        spaces = suffix == ".txt" and even and counts[-1] > 1
+        counts = {line.strip().count(" ") for line in lines}
+        spaces = suffix == ".txt" and len(counts) == 1 and counts != {0}
         return marks[0] if marks else " " if spaces else ","
     for mark in marks:
         cells = header.split(mark)
@@ -214,7 +196,7 @@ def _delimiter(path: str) -> str:
 
 def _decimal(path: str, delimiter: str) -> str:
     """The decimal mark: a comma where a column has numbers such as 0,25 and no other text, in the first rows."""
-    sample = [cells for _, cells in itertools.islice(_records(path, delimiter), SAMPLED_ROWS)]
+    sample = _sample(path, delimiter, SAMPLED_ROWS)
     rows = sample[1:] or sample
     for column in zip(*(cells for cells in rows if len(cells) == len(rows[0])), strict=True):
         texts = [cell.strip() for cell in column if cell.strip()]
@@ -222,6 +204,17 @@ def _decimal(path: str, delimiter: str) -> str:
         if not all(map(THOUSANDS.fullmatch, decimal)) and all(_is_number(text, ",") for text in texts):
             return ","
     return "."
+
+
+def _sample(path: str, delimiter: str, most: int) -> list[list[str]]:
+    """The cells of the first records, fewer of long ones."""
+    found, held = [], 0
+    for _, cells in itertools.islice(_records(path, delimiter), most):
+        found.append(cells)
+        held += sum(map(len, cells)) + 8 * len(cells)
+        if held > LONGEST_LINE:
+            break
+    return found
 
 
 def _text(path: str) -> TextIO:
@@ -350,30 +343,85 @@ def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
 
 def open_jsonl(request: Request) -> Source:
     """Lines of objects, parsed by arrow; where that fails, a second look finds the line."""
-    arrow_json = need("pyarrow.json", "cli", "json files")
-    block = min(max(1 << 20, os.path.getsize(request.path) + 1), LONGEST_JSON_LINE)
     try:
-        with parsing(request.path, "a JSON object on each line"), arrow_file(request.path) as stream:
-            table = arrow_json.read_json(stream, arrow_json.ReadOptions(use_threads=False, block_size=block))
+        return open_flat(request, _json_table(request))
+    except TooLargeError:
+        raise
     except FileError:
         for _ in json_lines(request):
             pass
         raise
-    return open_flat(request, table)
+
+
+def _json_table(request: Request) -> Any:
+    """The objects as a table. Every line has a cell in every column that any line names, which a few lines could abuse:
+    lines have the keys of the first ones, or all keys are counted before the table is made."""
+    path = request.path
+    size = rows = commas = 0
+    with parsing(path, "lines of text"), byte_stream(path) as stream:
+        while block := stream.read(1 << 20):
+            size, rows, commas = size + len(block), rows + block.count(b"\n"), commas + block.count(b",")
+            request.budget.check(size, "the text")
+    first: list[bytes] = []
+    with byte_stream(path) as stream:
+        for _, line in bounded_lines(path, stream, LONGEST_JSON_LINE, "bytes"):
+            first.append(line)
+            if len(first) >= SAMPLED_ROWS or sum(map(len, first)) > BLOCK_BYTES:
+                break
+    paths: dict[str, bool] = {}
+    for _, record in itertools.islice(json_lines(request), len(first)):
+        _add_paths(record, "", False, paths)
+
+    def needed() -> int:
+        lists = sum(paths.values())
+        return size + _CELL * ((rows + 1) * (len(paths) - lists) + (rows + commas + 1) * lists)
+
+    request.budget.check(needed(), "the columns of all lines")
+    arrow_json = need("pyarrow.json", "cli", "json files")
+    options, table = arrow_json.ParseOptions(), None
+    if len(first) < rows:
+        with suppress(FileError), parsing(path, "lines with the same keys"), arrow_file(path) as whole:
+            schema = _parsed_lines(path, io.BytesIO(b"".join(first)), options).schema
+            known = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+            table = _parsed_lines(path, whole, known)
+    if table is None:
+        for _, record in json_lines(request) if len(first) < rows else ():
+            _add_paths(record, "", False, paths)
+        request.budget.check(needed(), "the columns of all lines")
+        with parsing(path, "a JSON object on each line"), arrow_file(path) as whole:
+            table = _parsed_lines(path, whole, options)
+    request.budget.charge(table.nbytes, "the columns of all lines")
+    return table
+
+
+def _parsed_lines(path: str, stream: Any, options: Any) -> Any:
+    arrow_json = need("pyarrow.json", "cli", "json files")
+    block = min(max(1 << 20, os.path.getsize(split_member(path)[0]) + 1), LONGEST_JSON_LINE)
+    return arrow_json.read_json(stream, arrow_json.ReadOptions(use_threads=False, block_size=block), options)
+
+
+def _add_paths(value: Any, path: str, in_list: bool, paths: dict[str, bool]) -> None:
+    """The keys of an object and of those inside it, and whether they are within a list."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        place = f"{path}\0{key}"
+        paths[place] = in_list
+        _add_paths(inner, place, in_list, paths)
+    for inner in value if isinstance(value, list) else ():
+        if isinstance(inner, (dict, list)):
+            _add_paths(inner, path, True, paths)
 
 
 def open_json(request: Request) -> Source:
     """A list of objects or an object of lists as a table, a list of numbers or of lists of numbers as an array."""
     pyarrow = need("pyarrow", "cli", "json files")
-    with parsing(request.path, "JSON"):
-        found = json.loads(whole(request.path, MOST_TEXT))
+    found = whole_json(request.path, request.budget)
     if isinstance(found, dict) and {"results", "configs"} <= set(found):
         raise failure(
             request.path,
             "expected a sample log of lm-evaluation-harness, but this file has only its results: run lm_eval with "
             "--log_samples --output_path DIR and give the file DIR/**/samples_TASK_DATE.jsonl",
         )
-    found, left_out = _records_of(found)
+    found, left_out = _records_of(found, request.budget)
     if isinstance(found, list) and found and all(_is_scored(row) for row in found):
         return replace(open_flat(request, pyarrow.table(_scored(request, found))), unordered=True)
     if isinstance(found, list) and found:
@@ -390,7 +438,7 @@ def open_json(request: Request) -> Source:
     return open_flat(request, table, left_out)
 
 
-def _records_of(found: Any) -> tuple[Any, tuple[str, ...]]:
+def _records_of(found: Any, budget: Budget) -> tuple[Any, tuple[str, ...]]:
     """The columns of a JSON table in any form that pandas writes, and what else was beside them."""
     rows: Any
     notes: tuple[str, ...] = ()
@@ -414,6 +462,7 @@ def _records_of(found: Any) -> tuple[Any, tuple[str, ...]]:
             notes, found = (f"left out: {listing([key for key in found if key not in lists])}",), lists
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         names = dict.fromkeys(key for row in found for key in row)
+        budget.charge(24 * len(names) * len(found), "the columns of all objects")
         return {name: [row.get(name) for row in found] for name in names}, notes
     return found, notes
 
@@ -456,5 +505,5 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
         for batch in table.select(columns).to_batches():
             yield batch.columns
 
-    opened = Table(request.path, types, batches, table.num_rows, passes=False, stored=lambda: int(table.nbytes))
+    opened = Table(request.path, types, batches, table.num_rows, passes=False, budget=request.budget)
     return replace(open_table(opened), notes=notes)

@@ -7,7 +7,6 @@ whole can be right or wrong.
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from truecal.io.failures import parsing, quote
 from truecal.io.harness import json_lines
 from truecal.io.prediction_file import Floats, Indices, Predictions
 from truecal.io.source import Source
-from truecal.io.streams import byte_stream
+from truecal.io.streams import byte_stream, whole_json
 
 BATCH = 1 << 16
 LONGEST_JSON = 1 << 30  # bytes of a .json file, which is read as a whole
@@ -409,12 +408,7 @@ def _records(request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
     if inside(request.path).suffix != ".json":
         yield from json_lines(request)
         return
-    with parsing(request.path, "JSON"), byte_stream(request.path) as stream:
-        content = stream.read(LONGEST_JSON + 1)
-    if len(content) > LONGEST_JSON:
-        raise request.refuse("expected a .json file of at most 1 GiB: write a response per line (.jsonl)")
-    with parsing(request.path, "JSON"):
-        found = json.loads(content)
+    found = whole_json(request.path, request.budget, LONGEST_JSON, "write a response per line (.jsonl)")
     for number, record in enumerate(found if isinstance(found, list) else [found], 1):
         if not isinstance(record, dict):
             raise request.refuse(f"expected responses, got {quote(record)} as number {number}")

@@ -7,10 +7,9 @@ from .multilabel import MULTILABEL
 from .named_errors import COMPOSED
 from .numbers import NUMBERS
 from .ordered import ORDERED
-from .survival import SURVIVAL
 from .top_label import SAMPLED_ANSWERS, TOP_LABEL, TopPredictions
 
-for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS, SURVIVAL):
+for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS):
     register(_kind)
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "NUMBERS",
     "ORDERED",
     "SAMPLED_ANSWERS",
-    "SURVIVAL",
     "TOP_LABEL",
     "Kind",
     "TopPredictions",

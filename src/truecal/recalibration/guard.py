@@ -68,6 +68,8 @@ def judge(name: str, y: NDArray[Any], before: Floats, after: Floats, weight: Any
 def unseen(estimator: Recalibrator, X: Any, y: Any, weight: Any = None) -> Float64s:
     """Predictions of every row by a map that was fitted on the other four fifths of the rows."""
     X, y = as_array(on_cpu(X), "X"), as_array(on_cpu(y), "y").reshape(-1)
+    if X.ndim == 0 or len(X) != len(y):
+        raise ValueError(f"numbers of rows disagree: X has shape {X.shape}, y has {len(y)}")
     fold = np.random.default_rng(0).permutation(len(y)) % FOLDS
     weight = None if weight is None else as_array(on_cpu(weight), "sample_weight")
     found: dict[int, Any] = {}

@@ -251,7 +251,8 @@ class VennAbers(OneVsRest):
         return found, added(mass, total, 0.0, one), added(mass, total, 1.0, one)
 
     def _apply(self, fitted: Any, scores: Float64s) -> Float64s:
-        low, high = _both(fitted, scores).T
+        low, high = np.clip(_both(fitted, scores), 0.0, 1.0).T
+        high = np.maximum(low, high)  # but for rounding
         return np.asarray(high / (1 - low + high))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import sys
 from collections import Counter
@@ -15,10 +13,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from truecal.core.result import clean_lines
 from truecal.core.words import merged_notes, points_text
 from truecal.results.columns import record
 from truecal.results.first_screen import first_screen
-from truecal.results.tables import Head, ranked_lines, table_lines
+from truecal.results.tables import Head, csv_text, ranked_lines, table_lines
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
@@ -42,7 +41,16 @@ MOST_NOTES = 3
 
 
 class QuietConsole(Console):
-    """A console whose reader may leave: `truecal ... | head` is no failure, and keeps the command's own exit code."""
+    """A console whose reader may leave: `truecal ... | head` is no failure, and keeps the command's own exit code.
+
+    Nothing that is printed on it has control characters: names come from files.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        for found in objects:
+            if isinstance(found, Text):
+                found.plain = clean_lines(found.plain)
+        super().print(*(clean_lines(found) if isinstance(found, str) else found for found in objects), **options)
 
     def on_broken_pipe(self) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # stays open: the interpreter flushes it at exit
@@ -349,26 +357,10 @@ def to_csv(result: Any, *, details: bool = False) -> str:
         for row in one.rows_of_columns():
             for group, part in ((None, row), *((name, found.as_row) for name, found in row.model.subgroups.items())):
                 head = {"task": task, "model": row.model.name, "subgroup": group}
-                head = {name: _cell(value) for name, value in head.items() if name != "task" or value is not None}
+                head = {name: value for name, value in head.items() if name != "task" or value is not None}
                 if details:
                     head["n_samples"] = part.model.n_samples
                     records += [head | asdict(error) for error in part.model.errors]
                 else:
                     records.append(head | record(part))
-    out = io.StringIO()
-    names = dict.fromkeys(name for each in records for name in each)
-    writer = csv.DictWriter(out, fieldnames=list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
-
-
-def _cell(name: Any) -> Any:
-    """A name that no spreadsheet takes for a formula: an apostrophe before it makes it text. Numbers stay numbers."""
-    if not isinstance(name, str) or name.lstrip()[:1] not in ("=", "+", "-", "@"):
-        return name
-    try:
-        float(name)
-    except ValueError:
-        return f"'{name}"
-    return name
+    return csv_text(records)

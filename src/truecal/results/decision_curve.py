@@ -334,13 +334,12 @@ def decision_curve(
     clusters = check_groups(groups, first.n_samples, y_true=y_true)
     weights = unit_weights(first.weights).get("weights")
     t = _check_thresholds(thresholds, len(events))
-    for name, (y, _) in events.items():
+    for name, (all_y, _) in events.items():
+        y = all_y if weights is None else all_y[weights > 0]
         if y.all() or not y.any():
             what = "has the event" if y.all() else "is without the event"
             of_model = f" of {name}" if len(events) > 1 and of is not None else ""
-            raise ValueError(
-                f"decision_curve needs rows with the event and rows without it: every row{of_model} {what}"
-            )
+            raise ValueError(f"y_true needs rows with the event and rows without it: every row{of_model} {what}")
     if prevalence is not None:
         prevalence = _check_share(prevalence, "prevalence")
         if not all(np.array_equal(y, next(iter(events.values()))[0]) for y, _ in events.values()):

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.data import as_array
+from ..core.data import as_array, shown
 from ..core.extras import require
 from ..core.parameters import described
 from ..core.result import Pictured, Result, html_text, table_html
@@ -164,6 +164,10 @@ def clinical(
     inputs = read_inputs(y_true, y_proba, labels=labels, pos_label=pos_label).on_host()
     y, p = events_of(inputs, of, labels)
     p = p.astype(np.float64)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, got {shown(name)}")
+    if not p.sum() > 0:
+        raise ValueError("y_proba is 0 in every row: there is no ratio of observed to expected events")
     clusters = check_groups(groups, inputs.n_samples, y_true=y_true)
     decisions = decision_curve(y, {name: p}, thresholds=thresholds, groups=groups, level=level, seed=seed)
     curve, distances = flexible(y, p, clusters, level, seed)
@@ -179,7 +183,8 @@ def _centres(y: Array, p: Array, groups: Groups, names: Array, level: float) -> 
     for number, name in enumerate(np.unique(names).tolist()):
         rows = groups[0] == number
         own, events = y[rows], int(np.count_nonzero(y[rows]))
-        measures = simple_measures(own, p[rows], None, level) if 0 < events < len(own) else []
+        known = 0 < events < len(own) and p[rows].sum() > 0
+        measures = simple_measures(own, p[rows], None, level) if known else []
         kept = tuple(measure for measure in measures if measure.name in PER_CENTRE)
         found.append(Centre(str(name), len(own), events, kept))
     return tuple(found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import unicodedata
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..core.result import clean
 
@@ -43,6 +45,7 @@ def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int
     a        0.25
     forest    0.3
     """
+    rows = [[clean(cell) for cell in row] for row in rows]
     titles = [head.title.split("\n") for head in heads]
     widths = [max(map(width_of, (*titles[i], *(row[i] for row in rows)))) for i in range(len(heads))]
     rest = sum(widths[1:])
@@ -79,6 +82,36 @@ def ranked_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: in
 def _sentence(heads: Sequence[Head], row: Sequence[str]) -> str:
     facts = (f"{head.title} {cell}".replace("\n", " ") for head, cell in zip(heads[1:], row[1:], strict=True) if cell)
     return f"{row[0].strip()}: {', '.join(facts)}"
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV with a column for every key; text that a spreadsheet would take for a formula stays text.
+
+    >>> from truecal.results.tables import csv_text
+    >>> print(csv_text([{"model": "=1+1", "Brier": -0.25}]), end="")
+    model,Brier
+    '=1+1,-0.25
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer.writerow(map(csv_cell, names))
+    writer.writerows([csv_cell(row.get(name, "")) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that no spreadsheet takes for a formula: an apostrophe before it makes it text. Numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    value = clean(value)
+    if value.lstrip()[:1] not in ("=", "+", "-", "@"):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def markdown(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> str:
