@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from closeness import assert_close
+from truecal.io import DecisionLog
+
 TEAMS = ("billing", "tech", "sales")
 LEVELS = ("can wait", "this week", "today")
 
@@ -52,7 +55,9 @@ def openai(made: World, i: int, options: tuple[str, ...] = TEAMS) -> dict[str, A
         {"type": "predicate", "name": "urgent", "probability": float(made.urgent[i])},
         {"type": "score", "name": "level", "score": 1.0, "confidence": 0.5, "probabilities": levels},
     ]
-    return {"answers": answers, "model": "gpt-6-luna", "usage": {"total_tokens": 9}}
+    details = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+    usage = {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9, "output_tokens_details": {"reasoning_tokens": 0}}
+    return {"answers": answers, "model": "gpt-6-luna", "usage": usage | details}
 
 
 def systemone(made: World, i: int) -> dict[str, Any]:
@@ -160,3 +165,25 @@ def lines(path: Path, records: list[dict[str, Any]]) -> Path:
     """A jsonl file of records."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
+
+
+def flat(made: World) -> dict[str, Any]:
+    """The arrays of the three questions."""
+    team = [TEAMS.index(gold["team"]) for gold in made.gold]
+    return {
+        "team": (team, made.team / made.team.sum(axis=1, keepdims=True)),
+        "urgent": ([int(gold["urgent"]) for gold in made.gold], made.urgent),
+        "level": ([gold["level"] for gold in made.gold], made.level / made.level.sum(axis=1, keepdims=True)),
+    }
+
+
+def check(log: DecisionLog, made: World, rows: slice | list[int] = slice(None), tolerance: float = 1e-12) -> None:
+    """Every question of a log has the numbers of the world, on these rows of the choice."""
+    for name, question in log.questions.items():
+        y, p = flat(made)[name]
+        if name == "team":  # the options may be in another order
+            order = [TEAMS.index(label) for label in question.labels or ()]
+            y, p = [order.index(i) for i in y], p[:, order]
+        kept = rows if name == "team" else slice(None)
+        assert np.array_equal(question.y_true, np.array(y)[kept])
+        assert_close(question.y_proba, p[kept], tolerance=tolerance)

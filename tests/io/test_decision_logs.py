@@ -11,33 +11,11 @@ import pytest
 
 import decision_records as shapes
 from closeness import assert_close
-from decision_records import LEVELS, TEAMS, World, lines
-from truecal.io import DecisionLog, FileError, read_decisions
+from decision_records import LEVELS, TEAMS, World, check, lines
+from truecal.io import FileError, read_decisions
 from truecal.io.decision_logs import is_decision_log, paired_rows
 
 N = 40
-
-
-def flat(made: World) -> dict[str, Any]:
-    """The arrays of the three questions."""
-    team = [TEAMS.index(gold["team"]) for gold in made.gold]
-    return {
-        "team": (team, made.team / made.team.sum(axis=1, keepdims=True)),
-        "urgent": ([int(gold["urgent"]) for gold in made.gold], made.urgent),
-        "level": ([gold["level"] for gold in made.gold], made.level / made.level.sum(axis=1, keepdims=True)),
-    }
-
-
-def check(log: DecisionLog, made: World, rows: slice | list[int] = slice(None), tolerance: float = 1e-12) -> None:
-    """Every question of a log has the numbers of the world, on these rows of the choice."""
-    for name, question in log.questions.items():
-        y, p = flat(made)[name]
-        if name == "team":  # the options may be in another order
-            order = [TEAMS.index(label) for label in question.labels or ()]
-            y, p = [order.index(i) for i in y], p[:, order]
-        kept = rows if name == "team" else slice(None)
-        assert np.array_equal(question.y_true, np.array(y)[kept])
-        assert_close(question.y_proba, p[kept], tolerance=tolerance)
 
 
 def answered() -> list[int]:
