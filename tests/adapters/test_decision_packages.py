@@ -47,7 +47,9 @@ def test_responses_of_systemone(tmp_path):
     models = pytest.importorskip(
         "typesafe_sdk._core.response_types", reason="typesafe-sdk is not installed: make frameworks"
     )
-    adapter = pytest.importorskip("pydantic").TypeAdapter(dict[str, models.Answer])
+    adapter = pytest.importorskip("pydantic").TypeAdapter(
+        dict[str, models.Answer]  # type: ignore[name-defined]
+    )
     records = []
     for i in range(N):
         answers = adapter.validate_json(json.dumps(shapes.systemone(ROUNDED, i)["answers"]))

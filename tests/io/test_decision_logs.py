@@ -209,3 +209,37 @@ def test_other_files_are_no_logs_of_decisions(text, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(text)
     assert not is_decision_log(str(path))
+
+
+def damaged(value: Any, rng: np.random.Generator, share: float = 0.05) -> Any:
+    """The same records with some values replaced by others of any type."""
+    if rng.random() < share:
+        return [None, True, [], {}, "x", -1, 2.5, [1], {"a": 1}, [{}], {"type": "choice"}][rng.integers(11)]
+    if isinstance(value, dict):
+        return {key: damaged(one, rng, share) for key, one in value.items()}
+    return [damaged(one, rng, share) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_logs_get_one_clear_error(seed, tmp_path):
+    """Any value of any type anywhere: a log is read, or refused in one line."""
+    rng, made = np.random.default_rng(seed), shapes.world(4, digits=2)
+    every = range(4)
+    logs = [
+        [{"response": shapes.openai(made, i), "labels": made.gold[i]} for i in every],
+        [shapes.jevl(made, i) for i in every],
+        [line for i in every for line in shapes.jev_eval(made, i)],
+        [line for i in every for line in shapes.jevcal(made, i)],
+        [*shapes.deepeval(made, 4)["testCases"], *shapes.promptfoo(made, 4)["results"]["results"]],
+    ]
+    refused = 0
+    for _ in range(20):
+        for log in logs:
+            found = [damaged(record, rng, 0.03) for record in log]
+            path = lines(tmp_path / "a.jsonl", [record for record in found if isinstance(record, dict)])
+            is_decision_log(str(path))
+            try:
+                read_decisions(path)
+            except FileError as error:
+                refused += "\n" not in str(error)
+    assert refused > 20

@@ -8,8 +8,9 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def is_decision_log(path: str) -> bool:
         with byte_stream(request.path) as stream:
             if _MARKS.search(stream.read(_SNIFF)) is None:
                 return False
-        return any(record.answers for record in _first(_records(request), 20))
+        return any(record.answers for record in islice(_records(request), 20))
     except FileError:
         return False  # what is wrong with it is said where it is read
 
@@ -288,10 +289,6 @@ class _Record:
         return None if isinstance(value, (dict, list)) else value
 
 
-def _first(items: Iterable[Any], most: int) -> list[Any]:
-    return [item for item, _ in zip(items, range(most), strict=False)]
-
-
 def _records(request: Request) -> Iterator[_Record]:
     """The records of a log, whichever tool wrote it."""
     outcomes: dict[str, dict[str, Any]] = {}
@@ -303,12 +300,13 @@ def _records(request: Request) -> Iterator[_Record]:
         elif raw.get("kind") == "decision" and isinstance(raw.get("result"), dict):
             later.append((line, raw["result"]))
         elif "metricsData" in raw:
-            yield _record(line, {**raw, "answers": _of_metrics(raw), "error": None})
+            yield _record(line, {**raw, "answers": _of_metrics(request, raw), "error": None})
         else:
             yield _record(line, raw)
     for line, result in later:
         labels = outcomes.get(str(result.get("requestId")), {})
-        fields = {name: _of_field(value) for name, value in (result.get("fields") or {}).items()}
+        given = result.get("fields")
+        fields = {name: _of_field(value) for name, value in given.items()} if isinstance(given, dict) else {}
         answers = (_answers(result.get("raw")) or (fields, {}))[0]
         yield _record(line, {**result, "answers": answers, "raw": None, "labels": labels})
 
@@ -365,7 +363,7 @@ def _answers(value: Any, depth: int = 0) -> tuple[dict[str, Any], Mapping[str, A
         return None
     found = value.get("answers")
     if isinstance(found, list) and found and all(isinstance(answer, dict) for answer in found):
-        found = {str(answer.get("name") or f"question {i}"): answer for i, answer in enumerate(found, 1)}
+        found = _named(found)
     if isinstance(found, dict) and any(_type(answer) for answer in found.values()):
         return found, value
     if depth and _type(value):
@@ -392,20 +390,31 @@ def _type(answer: Any) -> str | None:
 def _asked(questions: Any) -> dict[str, Any]:
     """The questions of a request by their names."""
     if isinstance(questions, list):
-        named = [(q.get("name") or f"question {i}", q) for i, q in enumerate(questions, 1) if isinstance(q, dict)]
-        return {str(name): question for name, question in named}
+        return _named([question for question in questions if isinstance(question, dict)])
     return questions if isinstance(questions, dict) else {}
 
 
-def _of_metrics(case: Mapping[str, Any]) -> dict[str, Any]:
+def _named(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Questions or answers by their names; one without a name, or with that of another, has its number."""
+    found: dict[str, Any] = {}
+    for i, item in enumerate(items, 1):
+        name = str(item.get("name") or f"question {i}")
+        found[f"{name} ({i})" if name in found else name] = item
+    return found
+
+
+def _of_metrics(request: Request, case: Mapping[str, Any]) -> dict[str, Any]:
     """The answers behind the metrics of a test case of deepeval: its logs have them, with three digits."""
     found: dict[str, Any] = {}
-    for metric in case.get("metricsData") or ():
+    metrics = case.get("metricsData")
+    for metric in metrics if isinstance(metrics, list) else ():
+        if not isinstance(metric, dict):
+            continue
         name = str(metric.get("name")).removesuffix(" [JevEval]")
-        told = _OUTCOME.findall(metric.get("verboseLogs") or "")
+        told = _OUTCOME.findall(str(metric.get("verboseLogs")))
         for type_, question, chances, confidence in told:
-            with parsing("verboseLogs", "probabilities"):
-                values = ast.literal_eval(chances)
+            with parsing(request.path, "probabilities in verboseLogs"):
+                values = dict(ast.literal_eval(chances))
             answer = {"type": type_, "probabilities": values, "noul": values.get("true"), type_: values.get("true")}
             answer["confidence"] = float(confidence) if confidence and type_ not in _PREDICATES else None
             found[name if len(told) == 1 else question] = answer
@@ -416,12 +425,12 @@ def _of_metrics(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_field(value: Any) -> Any:
     """A prediction of jevcal as an answer; its probability is that of the predicted value."""
-    chance, said = value.get("probability"), value.get("value")
-    if chance is None:
+    if not isinstance(value, dict) or not isinstance(chance := value.get("probability"), (int, float)):
         return {"type": "refusal"}
+    said, native = value.get("value"), value.get("raw")
     if isinstance(said, bool):
         return {"type": "predicate", "probability": chance if said else 1 - chance}
-    spread = (value.get("raw") or {}).get("distribution")
+    spread = native.get("distribution") if isinstance(native, dict) else None
     return {"type": "choice", "choice": said, "confidence": chance, "probabilities": spread}
 
 
@@ -507,23 +516,26 @@ def _answer(request: Request, record: _Record, name: str, raw: Any) -> _Answer:
         return replace(base, options=(False, True), chances=(1 - p, p))
     spread = raw.get("probabilities")
     if not spread:
-        if confidence is None or raw.get("choice") is None:
+        if confidence is None or not _plain(raw.get("choice")):
             raise request.refuse(f"expected probabilities of {where}, got {quote(spread)}")
         return replace(base, options=(raw["choice"],), chances=(confidence,))
     if isinstance(spread, dict):
         spread = [{"value": value, "probability": p} for value, p in spread.items()]
-    if not isinstance(spread, list) or not all(isinstance(one, dict) and "value" in one for one in spread):
+    if not isinstance(spread, list) or not all(isinstance(one, dict) and _plain(one.get("value")) for one in spread):
         raise request.refuse(f"expected probabilities with their values of {where}, got {quote(spread)}")
     found = {one["value"]: one for one in spread}
     if len(found) < len(spread):
         raise request.refuse(f"expected every option once in the probabilities of {where}")
-    asked = record.asked.get(name) or {}
-    levels = asked.get("criteria", asked.get("levels", asked.get("choices"))) or ()
+    asked = record.asked.get(name)
+    asked = asked if isinstance(asked, dict) else {}
+    levels = asked.get("criteria", asked.get("levels", asked.get("choices")))
+    levels = levels if isinstance(levels, (list, dict)) else ()
     order = [one.get("value", one.get("label")) if isinstance(one, dict) else one for one in levels]
     options = list(found)
     if type_ in _SCORES and all(_whole(option) is not None for option in options):
         options.sort(key=float)
-        legend = raw.get("legend") or dict(enumerate(order))
+        legend = raw.get("legend")
+        legend = legend if isinstance(legend, dict) else dict(enumerate(order))
         said = [found[o].get("label") or legend.get(str(o), legend.get(_whole(o), o)) for o in options]
     else:
         options, said = (order if set(map(str, order)) == set(map(str, options)) else options), []
@@ -531,6 +543,10 @@ def _answer(request: Request, record: _Record, name: str, raw: Any) -> _Answer:
     chances = tuple(_chance(request, found[option].get("probability"), f"probability of {where}") for option in options)
     texts = tuple(str(text) for text in said) or tuple(_text(option) for option in options)
     return replace(base, options=tuple(options), texts=texts, chances=chances, confidence=confidence)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
 
 
 def _chance(request: Request, value: Any, what: str) -> float:
