@@ -203,6 +203,18 @@ def changes(samples: int) -> None:
     compared("monitor-change", "Monitor: day 2 is 1.8 times over-confident", heads, rows)
 
 
+def gates(samples: int) -> None:
+    rows = []
+    for name in promises.GATES:
+        for risk in (0.01, 0.05, 0.2):
+            for n in (100, 300, 2000):
+                broken, coverage, best, known = promises.gates(name, n, risk, samples)
+                rows.append([name, risk, n, *rated(broken, samples), *(f"{x:.3f}" for x in (coverage, best, known))])
+                rows[-1] += [f"{n}; {round(100 * risk)}; 3", samples]
+    heads = ("world", "risk", "n", "promise broken", "se", "mean coverage", "best coverage", "best single test")
+    compared("gates", "Gates: broken promises and coverage", (*heads, "seed", "samples"), rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -220,6 +232,7 @@ TABLES = {
         clustered_segments,
         sharp_segments,
         changes,
+        gates,
     )
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtri
+from scipy.stats import binom
 
 import truecal as tc
 
@@ -106,3 +107,66 @@ def change(first: int, second: int, t: float, samples: int) -> dict[str, float]:
         "rows off, median": float(np.median(off)) if off else float("nan"),
         "advises a temperature within 20%": advised / max(1, alarms),
     }
+
+
+# -- gates ------------------------------------------------------------------------------------------------------------
+
+GATES = (
+    "very good",
+    "very bad",
+    "flat at the risk",
+    "calibrated",
+    "rising, then a jump",
+    "bad at the top",
+    "ties",
+    "two atoms",
+    "alternating",
+)
+
+
+def gate_rows(name: str, n: int, risk: float, rng: Rng) -> tuple[Array, Array]:
+    """Confidences, and the chances of errors."""
+    c, u = 0.5 + 0.5 * rng.beta(2, 1, n), rng.random(n)
+    if name == "very good":
+        return 1 - 0.02 * u, np.full(n, risk / 10)
+    if name == "very bad":
+        return 0.7 + 0.3 * u, np.full(n, 0.4)
+    if name == "flat at the risk":
+        return c, np.full(n, risk)
+    if name == "rising, then a jump":
+        return u, np.where(u > 0.4, risk * 0.5 * (1 - u) / 0.6, 0.5)
+    if name == "bad at the top":
+        return u, np.where(u > 0.97, min(1.0, 4 * risk), risk * 0.4)
+    if name == "ties":
+        return np.round(c, 1), np.clip(1 - np.round(c, 1), 0.2 * risk, 1)
+    if name == "two atoms":
+        c = np.where(u < 0.5, 0.98, 0.7)
+        return c, np.where(c > 0.9, risk * 0.5, 0.3)
+    if name == "alternating":
+        return u, np.where((10 * u).astype(int) % 2 == 1, risk * 0.3, risk * 1.5)
+    assert name == "calibrated"
+    return c, 1 - c
+
+
+def gates(name: str, n: int, risk: float, samples: int, delta: float = 0.05) -> tuple[float, float, float, float]:
+    """The share of samples whose gate breaks its promise, mean coverage, the best coverage with known chances, and the
+    expected coverage of the best single test with known chances, which no way of choosing tests can pass by much."""
+    rng = np.random.default_rng([n, round(risk * 100), 3])
+    c, chance = gate_rows(name, 200_000, risk, np.random.default_rng(1))
+    order = np.argsort(-c, kind="stable")
+    ordered, rate = c[order], np.cumsum(chance[order]) / np.arange(1, len(c) + 1)
+    kept = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True) & (rate <= risk + 1e-9))
+    best = (float(kept[-1]) + 1) / len(c) if len(kept) else 0.0
+    rows = np.arange(1, n + 1)
+    most = binom.ppf(delta, rows, risk)
+    most = np.where(binom.cdf(most, rows, risk) <= delta, most, most - 1)
+    known = binom.cdf(most, rows, rate[np.minimum(rows * len(c) // n, len(c)) - 1]) * rows / n
+    broken, coverage = 0, 0.0
+    for _ in range(samples):
+        c, chance = gate_rows(name, n, risk, rng)
+        found = tc.threshold(None, tc.TopPredictions(rng.random(n) >= chance, c), risk=risk, delta=delta)
+        if found.threshold is not None:
+            place = int(np.searchsorted(-ordered, -found.threshold + 1e-12, side="right"))
+            broken += bool(rate[min(place, len(rate)) - 1] > risk + 1e-9)
+            coverage += found.coverage
+    return broken / samples, coverage / samples, best, float(known.max())

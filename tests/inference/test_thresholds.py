@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, permutations
+from functools import cache
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from scipy.stats import beta, binom
 import truecal as tc
 import where_worlds as worlds
 from closeness import assert_close
-from truecal.inference.thresholds import SHARES, discrimination
+from promise_worlds import gates
+from truecal.inference.thresholds import discrimination
 from truecal.kinds.inputs import read_inputs
 
 
@@ -20,6 +22,40 @@ def world(n=2000, seed=0):
     p = rng.dirichlet([0.3, 0.3, 0.3], n)
     y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     return y, p
+
+
+def starts_by_loops(expected, sizes, n, risk, delta):
+    """Half of .7·delta at the best start if calibrated, the rest where it adds most, or all at one start if better; and
+    .3·delta at fixed starts."""
+    fixed, delta = 0.1 * delta, 0.7 * delta
+
+    @cache
+    def most_errors(j, level):
+        return int(np.count_nonzero(binom.cdf(np.arange(sizes[j] + 1), sizes[j], risk) <= level)) - 1
+
+    def gain(j, times, level):
+        most = most_errors(j, level)
+        return 0.0 if most < 0 else float(binom.cdf(most, sizes[j], min(1, times * expected[j]))) * sizes[j] / n
+
+    places, times = range(len(sizes)), (1.0, 0.1, 0.3, 0.6, 1.3)
+    alone, own = ([[gain(j, t, level) for j in places] for t in times] for level in (delta, delta / 2))
+    first = max(places, key=lambda j: own[0][j])
+    best, shares = 0.0, {}
+    for j in places:
+        if (value := sum(row[j] for row in alone)) > best:
+            best, shares = value, {j: delta}
+    for number in (1, 2, 3):
+        more = [[gain(j, t, delta / 2 / number) for j in places] for t in times]
+        candidates = sorted({max(places, key=lambda j: row[j]) for row in more})
+        for others in combinations(candidates, number):
+            value = sum(max(a[first], *(b[j] for j in others)) for a, b in zip(own, more, strict=True))
+            if value > best + 1e-12:
+                best, shares = value, dict.fromkeys(others, delta / 2 / number)
+                shares[first] = shares.get(first, 0.0) + delta / 2
+    for place in (0, n / 8, n / 4):
+        j = next(j for j in places if sizes[j] >= place)
+        shares[j] = shares.get(j, 0.0) + fixed
+    return [shares.get(j, 0.0) for j in places]
 
 
 def test_the_curve_and_the_choice_are_those_of_loops():
@@ -35,12 +71,10 @@ def test_the_curve_and_the_choice_are_those_of_loops():
         expected = [n / len(y), k / n, beta.ppf(0.95, k + 1, n - k), float((1 - c[kept]).mean())]
         assert_close([coverage, risk, bound, promise], expected, tolerance=1e-9)
         pvalues.append(binom.cdf(k, n, 0.1))
-    first = next(n for n in range(3, 1000) if binom.cdf(2, n, 0.1) <= 0.05)
-    starts = [int(np.ceil(first * (500 / first) ** (i / 3) - 1e-9)) for i in range(4)]
+    spent = starts_by_loops(found.expectations, np.round(found.coverages * len(y)), len(y), 0.1, 0.05)
     level, last = 0.0, None
-    for t, pvalue in zip(found.thresholds, pvalues, strict=True):
-        rows = (c >= t).sum()
-        level += 0.05 * sum(share / sum(SHARES) for share, start in zip(SHARES, starts, strict=True) if start == rows)
+    for t, pvalue, more in zip(found.thresholds, pvalues, spent, strict=True):
+        level += more
         if pvalue <= level:
             last = t
         else:
@@ -52,6 +86,27 @@ def test_the_curve_and_the_choice_are_those_of_loops():
     assert found.own_observed == wrong[kept].mean()
     assert "Accept rows with confidence at least" in repr(found) and "Going by the confidences alone" in repr(found)
     assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "expected"]
+
+
+def test_an_unlucky_top_does_not_end_everything():
+    """All starts were among the first quarter of the rows: coverage was a tenth of what the rows allow."""
+    _, coverage, best, known = gates("bad at the top", 2000, 0.05, 8)
+    assert coverage > 0.6 and best == 1.0 and known > 0.9
+
+
+def test_rows_that_would_name_a_threshold():
+    rng = np.random.default_rng(2)
+    c = 0.5 + 0.5 * rng.beta(2, 1, 300)
+    few = tc.threshold(None, tc.TopPredictions(rng.random(300) < c, c))
+    assert few.threshold is None and 1500 < few.rows_needed < 6000
+    assert f"collect about {few.rows_needed:,} labelled rows" in few.sentence
+    named = 0
+    for _ in range(20):
+        c = 0.5 + 0.5 * rng.beta(2, 1, few.rows_needed)
+        named += tc.threshold(None, tc.TopPredictions(rng.random(len(c)) < c, c)).threshold is not None
+    assert named >= 11  # of 16 expected
+    unsure = tc.threshold(None, tc.TopPredictions(rng.random(300) < 0.6, np.full(300, 0.6)))
+    assert unsure.rows_needed is None and "expect more errors" in unsure.sentence
 
 
 def test_equal_confidences_are_accepted_together():

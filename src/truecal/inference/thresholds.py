@@ -2,20 +2,24 @@
 
 Thresholds come from the confidences alone and are tested from strict to loose: "the error among accepted rows is at
 least the risk", by the exact binomial law. The chances of rows differ, which makes the law conservative (Hoeffding
-1956). delta is spent in a fixed sequence with four starts (the fallback procedure of Wiens 2003): where a part of it
-has rejected, it passes on to the next threshold, and a test that does not reject loses what it had. So one unlucky
-error among the few most confident rows does not end everything, and where all starts reject, later tests have all of
-delta. The probability that the error of some accepted threshold exceeds the risk is at most delta. Clusters count with
-Kish's effective size, which supposes that the rows of a cluster go together.
+1956). delta is spent in a fixed sequence with one to four starts (the fallback procedure of Wiens 2003): where a part
+of it has rejected, it passes on to the next threshold, and a test that does not reject loses what it had. So one
+unlucky error among the few most confident rows does not end everything, and where all starts reject, later tests have
+all of delta. The probability that the error of some accepted threshold exceeds the risk is at most delta. Starts are
+chosen from the confidences alone: half of .7·delta is for the start of the largest expected coverage if errors are what
+the confidences say, half for those that gain most if they are .1 to 1.3 times that, and the other .3·delta for the
+strictest, an eighth and a quarter of the rows, whatever the confidences are. Clusters count with Kish's effective
+size, which supposes that the rows of a cluster go together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, final
 
 import numpy as np
-from scipy.special import bdtr, betainc, betaincinv, expit, logit, ndtri
+from scipy.special import bdtr, bdtrik, betainc, betaincinv, expit, logit, ndtri
 
 from ..core.data import shown
 from ..core.extras import require
@@ -29,8 +33,13 @@ STEPS = 60
 """Thresholds between the strictest and the loosest."""
 FIRST_ERRORS = 2
 """The first test can reject with so many errors."""
-SHARES = (1.0, 1.0, 2.0, 4.0)
-"""How delta is shared by the starts, which lie between the first test and a quarter of the rows."""
+TIMES = (1.0, 0.1, 0.3, 0.6, 1.3)
+"""What errors may be times what the confidences say; the first start is planned for the first of these."""
+FIRST_SHARE, MORE_STARTS = 0.5, 3
+FIXED_SHARE, FIXED = 0.3, (0.0, 1 / 8, 1 / 4)
+"""So much of delta is for starts at these shares of the rows."""
+POWER = 0.8
+_MOST_ROWS = 10**9
 FEW_ERRORS = 10
 """With fewer errors, or fewer rows that are right, no interval of a curve's area is given."""
 COVERAGES = (0.5, 0.8, 0.9)
@@ -60,6 +69,9 @@ class Threshold(Pictured):
     own_threshold: float | None
     own_coverage: float
     own_observed: float | None
+    rows_needed: int | None
+    """If no threshold keeps the risk: how many labelled rows like these name one with a probability of 80% if errors
+    are what the confidences say; None where even the surest rows are expected to have more errors."""
     thresholds: Array
     coverages: Array
     risks: Array
@@ -73,7 +85,13 @@ class Threshold(Pictured):
         sure = f"with probability {1 - self.delta:.4g}"
         if self.threshold is None:
             most = f"at or below {self.risk:.4g} {sure}"
-            return f"No threshold is guaranteed to keep the error rate {most}: collect more rows, or accept nothing."
+            none = f"No threshold is guaranteed to keep the error rate {most}"
+            if self.rows_needed is None:
+                return f"{none}: the confidences themselves expect more errors among the surest rows; accept nothing."
+            return (
+                f"{none}: collect about {self.rows_needed:,} labelled rows, which name one with a chance of "
+                f"{POWER:.0%} if errors are what the confidences say, or accept nothing."
+            )
         return (
             f"Accept rows with confidence at least {self.threshold:.4g} ({self.coverage:.1%} of rows): {sure} their "
             f"error rate is at most {self.risk:.4g} (observed {self.observed:.4f}, upper bound {self.bound:.4f})."
@@ -149,17 +167,16 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     n, order = len(wrong), np.argsort(-confidence, kind="stable")
     ordered, errors, promise = confidence[order], np.cumsum(wrong[order]), np.cumsum(1 - confidence[order])
     ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), n - 1) + 1  # rows accepted at each distinct value
-    sizes, starts = _sizes(n, risk, delta, groups)
-    accepted = np.unique(ends[np.searchsorted(ends, sizes, side="left")])
+    accepted = np.unique(ends[np.searchsorted(ends, _sizes(n, risk, delta, groups), side="left")])
     k, count = errors[accepted - 1].astype(np.float64), accepted.astype(np.float64)
     if groups is not None:
         effective = effective_rows(groups[0][order], groups[1], accepted)
         k, count = k * effective / count, effective
+    risks, expectations, coverages = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted, accepted / n
     with np.errstate(all="ignore"):
-        passed = _rejected(_at_most(k, count, risk), delta, np.searchsorted(accepted, starts))
+        passed = _rejected(_at_most(k, count, risk), _spent(expectations, count, coverages, risk, delta))
         bounds = np.where(k >= count, 1.0, betaincinv(k + 1, np.maximum(count - k, 1e-12), 1 - delta))
     chosen = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
-    risks, expectations = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted
     own = np.flatnonzero(promise[ends - 1] / ends <= risk)
     notes: tuple[str, ...] = ()
     if groups is not None:
@@ -180,8 +197,9 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
         own_threshold=float(ordered[own_rows - 1]) if own_rows else None,
         own_coverage=own_rows / n,
         own_observed=float(errors[own_rows - 1] / own_rows) if own_rows else None,
+        rows_needed=None if chosen >= 0 else _needed(promise[ends - 1] / ends, ends, count[-1] / n, risk, delta),
         thresholds=ordered[accepted - 1],
-        coverages=accepted / n,
+        coverages=coverages,
         risks=risks,
         bounds=bounds,
         expectations=expectations,
@@ -215,29 +233,83 @@ def _fewest(risk: float, delta: float, errors: int) -> int:
     return low
 
 
-def _rejected(pvalues: Array, delta: float, starts: Array) -> Array:
-    """Which tests of the sequence reject; each start brings its share of delta."""
-    weight = np.array(SHARES[-len(starts) :]) / sum(SHARES[-len(starts) :])
-    share = np.bincount(np.minimum(starts, len(pvalues) - 1), weight * delta, len(pvalues))
+def _rejected(pvalues: Array, spent: Array) -> Array:
+    """Which tests of the sequence reject, where so much of delta is spent at each."""
     rejected, level = np.zeros(len(pvalues), dtype=bool), 0.0
-    for j, p in enumerate(pvalues.tolist()):
-        level += float(share[j])
+    for j, (p, more) in enumerate(zip(pvalues.tolist(), spent.tolist(), strict=True)):
+        level += more
         rejected[j] = p <= level * (1 + 1e-12)
         level = level if rejected[j] else 0.0
     return rejected
 
 
-def _sizes(n: int, risk: float, delta: float, groups: Groups | None) -> tuple[Array, Array]:
-    """Numbers of accepted rows to test at, from strict to loose, and those of the starts; they depend on the number of
-    rows alone."""
+def _power(chances: Array, count: Array, risk: float, level: float | Array) -> Array:
+    """The chance that tests at a level reject the risk, if an error has these chances."""
+    rows = np.floor(count)
+    most = np.floor(bdtrik(level, rows, risk) + 1e-9)
+    most = np.where(bdtr(most, rows.astype(np.int64), risk) <= level, most, most - 1)
+    return np.asarray(np.where(most < 0, 0.0, bdtr(np.maximum(most, 0), rows.astype(np.int64), chances)))
+
+
+def _spent(expected: Array, count: Array, coverage: Array, risk: float, delta: float) -> Array:
+    """How much of delta to spend at each test: at the starts of the largest mean coverage that is to be expected."""
+
+    def gains(level: float) -> Array:
+        """(TIMES, tests)."""
+        return np.array([_power(np.clip(t * expected, 1e-12, 1.0), count, risk, level) * coverage for t in TIMES])
+
+    fixed, delta = FIXED_SHARE * delta / len(FIXED), (1 - FIXED_SHARE) * delta
+    alone, own = gains(delta), gains(delta * FIRST_SHARE)
+    first, single = int(own[0].argmax()), int(alone.sum(axis=0).argmax())
+    spent = np.zeros(len(count))
+    spent[single] = delta
+    best = alone[:, single].sum()
+    for number in range(1, MORE_STARTS + 1):
+        share = delta * (1 - FIRST_SHARE) / number
+        more = gains(share)
+        for others in combinations(sorted(set(more.argmax(axis=1).tolist())), number):
+            value = np.maximum(own[:, first], more[:, others].max(axis=1)).sum()
+            if value > best + 1e-12:
+                best, spent = value, np.zeros(len(count))
+                spent[first] += delta * FIRST_SHARE
+                spent[list(others)] += share
+    np.add.at(spent, np.minimum(np.searchsorted(coverage, FIXED), len(spent) - 1), fixed)
+    return spent
+
+
+def _needed(promise: Array, ends: Array, effective: float, risk: float, delta: float) -> int | None:
+    """How many rows name a threshold with the wanted power if errors are what the confidences say.
+
+    `promise` are the errors that they expect among the first `ends` rows."""
+    if not (promise < risk).any():
+        return None
+    shares = ends / ends[-1]
+
+    def enough(rows: int) -> bool:
+        sizes = _sizes(rows, risk, delta, None).astype(np.float64)
+        expected = promise[np.minimum(np.searchsorted(shares, sizes / rows - 1e-12), len(shares) - 1)]
+        spent = _spent(expected, sizes, sizes / rows, risk, delta)
+        return bool((_power(expected, sizes, risk, spent) >= POWER)[spent > 0].any())
+
+    low, high = 1, 64
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_ROWS:
+            return None
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return int(np.ceil(high / effective))
+
+
+def _sizes(n: int, risk: float, delta: float, groups: Groups | None) -> Array:
+    """Numbers of accepted rows to test at, from strict to loose; they depend on the number of rows alone."""
     scale = 1.0 if groups is None else n / groups[1]
     first = next(
         (size for a in range(FIRST_ERRORS, -1, -1) if (size := scale * _fewest(risk, delta, a)) <= n / 5),
         min(n, scale * _fewest(risk, delta, 0)),
     )
-    starts = np.ceil(np.geomspace(first, max(first, n / 4), len(SHARES)) - 1e-9)
-    starts = np.unique(np.clip(starts, 1, n).astype(np.intp))
-    return np.unique(np.append(np.linspace(starts[0], n, STEPS).astype(np.intp), starts)), starts
+    return np.unique(np.linspace(max(1, np.ceil(first - 1e-9)), n, STEPS).astype(np.intp))
 
 
 def effective_rows(group: Array, number: int, accepted: Array) -> Array:
