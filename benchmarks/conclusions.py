@@ -215,6 +215,34 @@ def gates(samples: int) -> None:
     compared("gates", "Gates: broken promises and coverage", (*heads, "seed", "samples"), rows)
 
 
+def error_intervals(samples: int) -> None:
+    rows = []
+    for t in (1.0, 1.6, 2.0, 3.0):
+        for n in (60, 300, 2000):
+            rows.append([f"T {t:g}", n, *rated(promises.error_intervals(t, n, samples), samples)])
+            rows[-1] += [f"{n}; {round(10 * t)}; 41", samples]
+    heads = ("world", "n", "coverage", "se", "seed", "samples")
+    compared("error-intervals", "95% intervals of the raw error", heads, rows)
+
+
+def few_rows_differ(samples: int) -> None:
+    rows = []
+    for differ in (1, 2, 5, 20, 200):
+        rows.append([differ, *rated(promises.few_rows_differ(differ, samples), samples), f"{differ}; 43", samples])
+    heads = ("rows that differ", "one is called closer to calibrated", "se", "seed", "samples")
+    compared("few-rows-differ", "Two models as far off, in few of 1,000 rows", heads, rows)
+
+
+def planned_power(samples: int) -> None:
+    rows = []
+    for shape in worlds.SHAPES:
+        for gap in (5, 10):
+            n, power = worlds.planned_power(shape, gap, samples)
+            rows.append([shape, gap, n, *rated(power, samples), f"{gap}; 23", samples])
+    heads = ("shape", "gap, points", "rows_needed", "power, .8 wanted", "se", "seed", "samples")
+    compared("rows-needed", "Power with the rows that rows_needed gives", heads, rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -233,6 +261,9 @@ TABLES = {
         sharp_segments,
         changes,
         gates,
+        error_intervals,
+        few_rows_differ,
+        planned_power,
     )
 }
 

@@ -170,3 +170,35 @@ def gates(name: str, n: int, risk: float, samples: int, delta: float = 0.05) -> 
             broken += bool(rate[min(place, len(rate)) - 1] > risk + 1e-9)
             coverage += found.coverage
     return broken / samples, coverage / samples, best, float(known.max())
+
+
+# -- intervals of an error, and pairs that hardly differ ---------------------------------------------------------------
+
+
+def error_intervals(t: float, n: int, samples: int) -> float:
+    """The share of 95% intervals that hold the expected raw error; logits are multiplied by t."""
+    rng = np.random.default_rng([n, round(10 * t), 41])
+    held = 0
+    for _ in range(samples):
+        z = rng.normal(0, 1.5, n)
+        q, u = expit(z), expit(t * z)
+        found = tc.confidence_interval((rng.random(n) < q).astype(int), u, error="binary", what="error", n_bins=10)
+        cells = np.array_split(np.argsort(u, kind="stable"), 10)
+        expected = (sum((u[cell] - q[cell]).sum() ** 2 for cell in cells) + (q * (1 - q)).sum()) / n**2
+        assert found.low is not None and found.high is not None
+        held += found.low <= expected <= found.high
+    return held / samples
+
+
+def few_rows_differ(differ: int, samples: int, n: int = 1000) -> float:
+    """The share of samples in which one of two models is called closer to calibrated; both are off by the same amount,
+    in opposite directions, in so many rows."""
+    rng = np.random.default_rng([differ, 43])
+    found = 0
+    for _ in range(samples):
+        q = rng.uniform(0.3, 0.7, n)
+        y = (rng.random(n) < q).astype(int)
+        off = np.where(np.arange(n) < differ, 0.29, 0.0)
+        pair = tc.paired_difference(y, q + off, q - off, error="binary")
+        found += pair.gap_sq.beyond_noise
+    return found / samples

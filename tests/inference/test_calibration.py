@@ -275,3 +275,10 @@ def test_few_classes_are_drawn_as_many_are(monkeypatch, k):
     assert np.array_equal(few, draw_labels(np.random.default_rng(0), p, 50))
     assert (p[np.arange(400), few] > 0).all()
     assert abs((few == 0).mean() - (p[:, 0] / p.sum(axis=1)).mean()) < 0.02
+
+
+def test_one_row_per_bin_says_why_it_cannot_reject():
+    rng = np.random.default_rng(0)
+    found = tc.calibration_test((rng.random(40) < 0.9).astype(int), rng.random(40), error="binary", n_bins=40)
+    assert found.pvalue == 1 and "no two rows share a bin, so that p = 1" in found.sentence
+    assert "undecided" in repr(found)

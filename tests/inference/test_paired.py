@@ -179,3 +179,16 @@ def test_the_parts_of_a_top_label_comparison():
     whole = paired_difference(y, p, other, error="confidence", n_bins=6)
     assert found.loss.estimate == pytest.approx(whole.loss.estimate)
     assert found.gap_sq.estimate == pytest.approx(whole.gap_sq.estimate)
+
+
+def test_gaps_are_not_compared_where_few_rows_differ():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 400)
+    y = (rng.random(400) < p).astype(int)
+    other = p.copy()
+    other[:4] = 1 - other[:4]
+    found = tc.paired_difference(y, p, other, error="binary")
+    assert "the models differ in about" in found.conclusions[1] and not found.gap_sq.beyond_noise
+    assert not tc.paired_difference(y, p, np.clip(p + 0.1, 0, 1), error="binary").gap_sq.note
+    pair = tc.compare(y, {"a": p, "b": other}, errors=["binary"]).pairs[0]
+    assert "the models differ in about" in pair.gap_sq.note

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import chi2, ncx2
+from scipy.stats import chi2, ncx2, norm
 
 import truecal as tc
+from conclusion_worlds import planned_power
 from truecal.report import render_report
 
 
@@ -67,14 +68,20 @@ def test_rows_needed_has_the_wanted_power():
     n = tc.rows_needed(5, 0.9, alpha=0.01)
     for rows, enough in ((n, True), (n - 1, False)):
         m = rows**0.4
-        power = 1 - ncx2.cdf(chi2.ppf(0.99, m), m, rows * 0.05**2 / 0.25)
+        power = 1 - ncx2.cdf(chi2.ppf(1 - 0.01 * 2 / 11, m), m, rows * 0.05**2 / 0.25)
         assert (power >= 0.9) == enough
-    assert tc.rows_needed(5, shape="level") == np.ceil((1.959964 + 0.8416212) ** 2 * 0.25 / 0.05**2)
+    assert tc.rows_needed(5, shape="level") == np.ceil((norm.isf(0.05 * 2 / 11) + 0.8416212) ** 2 * 0.25 / 0.05**2)
     assert tc.rows_needed(2, y_proba=[[0.9, 0.1]]) == tc.rows_needed(2, y_proba=[0.9]) < tc.rows_needed(2)
     wrong: list[dict[str, Any]] = [{"gap": 0}, {"power": 1.0}, {"shape": "x"}]
     for options in wrong:
         with pytest.raises(ValueError, match="must"):
             tc.rows_needed(**options)
+
+
+def test_a_level_is_seen_with_the_wanted_power_by_the_test_that_is_run():
+    """The formula of one test alone gave .65 to .73."""
+    rows, power = planned_power("level", 15, 60)
+    assert rows == tc.rows_needed(15, shape="level") and power >= 0.71
 
 
 @pytest.mark.heavy

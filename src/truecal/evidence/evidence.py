@@ -11,7 +11,7 @@ from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
 from ..inference.mean_losses import IntervalEstimate
-from ..inference.paired import block_loss_part, loss_part
+from ..inference.paired import block_loss_part, differing, loss_part
 from ..inference.spread import Spread
 from ..inference.thresholds import Discrimination
 from ..kinds import Kind
@@ -72,3 +72,9 @@ class Evidence:
         if error not in self.binned:
             return None
         return loss_part(self.binned[error], other.binned[error], level, groups, comparisons)
+
+    def differing(self, error: str, other: Evidence, groups: Groups | None) -> float:
+        """In how many rows or clusters another model has another loss, effectively; infinite where rows are gone."""
+        if error not in self.binned or error not in other.binned:
+            return float("inf")
+        return differing(self.binned[error], other.binned[error], groups)

@@ -80,6 +80,9 @@ class FormDetail(Result):
         return f"{self.text}; {p_text(self.pvalue)}"
 
 
+ALONE = "no two rows share a bin, so that p = 1 whatever the outcomes are; take fewer bins"
+
+
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class CalibrationTest(Result):
@@ -338,6 +341,9 @@ def u_test(
     standard = standardised(simulated)
     if len(details) > 1:
         pvalue = draws_pvalue(float(standard.observed.max()), standard.drawn.max(axis=1))
+    if not simulated.drawn.any() and not simulated.observed.any():
+        rows, bins = frozen.sample.rows, shown_bins(frozen.error)
+        return CalibrationTest(1.0, "", ALONE, bins, 0, (), rows, rows, frozen.error.symbol, level=level)
     best = int(np.argmax(standard.observed))
     low = 0.0
     if pvalue <= 1 - level:

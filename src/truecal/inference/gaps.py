@@ -25,8 +25,9 @@ class Gap(Result):
     """How far predictions are from observed frequencies, in probability points: root mean square over bins.
 
     `points` is debiased: near 0 for a calibrated model at every number of rows and bins, and negative where outcomes
-    agree by chance better than expected. It describes a model and must not rank models: a constant base rate has gap 0.
-    Rank by the score. `note` says why an interval is unreliable, and is empty otherwise.
+    agree by chance better than expected. It is a lower bound of what finer bins would show: a bin hides deviations that
+    change sign inside it. It describes a model and must not rank models: a constant base rate has gap 0.
+    Rank by the loss. `note` says why an interval is unreliable, and is empty otherwise.
     """
 
     points: float

@@ -152,9 +152,12 @@ def _spread_interval(
         low, high, se = with_losses(loss, loss_influence(frozen, groups, 1), spread, level)
         centre = parts.score if groups is None else unit * (loss.estimate + spread.theta)
         return centre, centre + unit * low, centre + unit * high, unit * se, spread.note
-    low, high, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, level)
-    size = sample.size
-    return parts.error, parts.error + low / size, parts.error + high / size, se / size, spread.note
+    # loss and U vary together by an unknown amount: their intervals are added, as if they did wholly
+    _, _, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, level)
+    low, high, _ = spread.interval(level)
+    size, down, up = sample.size, loss.estimate - loss.low + spread.theta - low, loss.high - loss.estimate + high
+    up -= spread.theta
+    return parts.error, parts.error - down / size, parts.error + up / size, se / size, spread.note
 
 
 def within_parts(frozen: BinnedSample, groups: Groups) -> Array:

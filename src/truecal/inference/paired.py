@@ -8,7 +8,7 @@ from typing import Any, Unpack, final, overload
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from ..core.arrays import is_tensor
+from ..core.arrays import is_tensor, on_cpu
 from ..core.data import shown
 from ..core.parameters import described
 from ..core.result import Result
@@ -128,11 +128,12 @@ def paired_difference(
     first, second = (BinnedSample.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
     gaps, us = ([spreads(frozen, clusters, of) for frozen in (first, second)] for of in ("gap", "U"))
+    differ = differing(first, second, clusters)
     found = tuple(
         PairedDifference(
             loss=loss,
-            gap_sq=spread_part(gaps[0][c], gaps[1][c], level),
-            U=spread_part(us[0][c], us[1][c], level),
+            gap_sq=spread_part(gaps[0][c], gaps[1][c], level, differ),
+            U=spread_part(us[0][c], us[1][c], level, differ),
             D=total_part(first, second, us[0][c], us[1][c], level, clusters),
             level=level,
             names=(names[0], names[1]),
@@ -169,9 +170,28 @@ def block_loss_part(
     return IntervalEstimate(estimate, estimate - half, estimate + half, se, pvalue, note)
 
 
-def spread_part(a: Spread, b: Spread, level: float) -> IntervalEstimate:
-    """The difference of two gaps or Us on the same rows."""
+FEWEST_DIFFERING = 10.0
+"""With fewer rows, or clusters, whose losses differ, differences of gaps are withheld."""
+
+
+def differing(first: BinnedSample, second: BinnedSample, groups: Groups | None) -> float:
+    """The effective number of rows, or clusters, in which two models differ: (Σ d²)²/Σ d⁴, d the difference of losses.
+
+    A few rows move the gap of every bin that they leave or enter, as if all rows of these differed."""
+    parts = []
+    for rows, values in own_losses(first, second):
+        w = first.sample.row_weights[rows]
+        parts.append(np.where(w > 0, w * np.asarray(on_cpu(values.value)), 0.0))
+    d = np.concatenate(parts)
+    squares = np.square(d if groups is None else np.bincount(groups[0], d, groups[1]))
+    return float(squares.sum() ** 2 / max(float(np.square(squares).sum()), 1e-300)) if squares.any() else np.inf
+
+
+def spread_part(a: Spread, b: Spread, level: float, differ: float = np.inf) -> IntervalEstimate:
+    """The difference of two gaps or Us on the same rows, of which so many differ."""
     low, high, se, note = paired_spread(a, b, level)
+    if differ < FEWEST_DIFFERING:
+        note = note or f"the models differ in about {max(1, round(differ))} rows only"
     return IntervalEstimate(a.theta - b.theta, low, high, se, _pvalue(a.theta - b.theta, se, a), note)
 
 

@@ -9,8 +9,11 @@ from scipy.special import chdtri, chndtr, ndtri
 
 from ..core.data import as_array, check_probabilities, check_reports, shown
 from ..core.parameters import described
+from .forms import BINS, NEAR, RANK_ONE
 
 _MOST = 10**12
+SHARES = 2 * RANK_ONE + BINS + 2 * NEAR
+"""Of the level of the test of one probability per row, those of all forms."""
 
 
 @described(
@@ -32,13 +35,14 @@ def rows_needed(
 ) -> int:
     """How many rows are needed to see a calibration gap of so many points?
 
-    "level", by the mean gap alone: n = (z_{1−α/2} + z_power)²·s/gap², with s = mean p(1 − p). "any", by the squared gap
-    over the automatic number of bins m = n^(2/5): n times it over s is about χ²_m − m if calibrated, and noncentral by
-    n·gap²/s if not. The calibration test looks at several forms and needs fewer rows for most shapes.
+    Computed for the calibration test of one probability per row, which shares its level α among five forms: the mean
+    gap has a = 4α/11, the bins 2α/11. "level", by the mean gap: n = (z_{1−a/2} + z_power)²·s/gap², with s = mean
+    p(1 − p). "any", by the squared gap over the automatic number of bins m = n^(2/5): n times it over s is about
+    χ²_m − m if calibrated, and noncentral by n·gap²/s if not. Smooth shapes need fewer rows.
 
     >>> import truecal as tc
     >>> tc.rows_needed(gap=5), tc.rows_needed(gap=5, shape="level"), tc.rows_needed(gap=2)
-    (2158, 785, 19126)
+    (3094, 1027, 27069)
     """
     points = _between(gap, "gap", 100.0) / 100
     power, alpha = _between(power, "power", 1.0), _between(alpha, "alpha", 1.0)
@@ -46,12 +50,13 @@ def rows_needed(
         raise ValueError(f"shape must be 'any' or 'level', got {shown(shape)}")
     s = 0.25 if y_proba is None else _variance(y_proba)
     if shape == "level":
-        needed = float((ndtri(1 - alpha / 2) + ndtri(power)) ** 2 * s / points**2)
+        share = alpha * RANK_ONE / SHARES
+        needed = float((ndtri(1 - share / 2) + ndtri(power)) ** 2 * s / points**2)
         return int(np.clip(np.ceil(needed), 10, _MOST))
     low, high = 10, _MOST
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _seen(middle, points, s, alpha) >= power else (middle + 1, high)
+        low, high = (low, middle) if _seen(middle, points, s, alpha * BINS / SHARES) >= power else (middle + 1, high)
     return low
 
 

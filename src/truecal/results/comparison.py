@@ -345,10 +345,11 @@ def _pairs(
             loss = one.loss_difference(error, two, level, groups)
             if loss is None:
                 continue
+            differ = one.differing(error, two, groups)
             for m in spreads:
                 if m not in one.spreads[error] or m not in two.spreads[error]:
                     continue
-                gap = spread_part(one.spreads[error][m], two.spreads[error][m], level)
+                gap = spread_part(one.spreads[error][m], two.spreads[error][m], level, differ)
                 rows = [next(r for r in evaluations[name].rows(error) if r.n_bins == m) for name in (a, b)]
                 yield Pair(a, b, error, m, loss, gap, _order(loss, rows, [evaluations[x].row(error) for x in (a, b)]))
 

@@ -167,7 +167,8 @@ class _Facts:
             if m not in spreads:
                 return None
             found.append(spreads[m])
-        return spread_part(found[0], found[1], 1 - (1 - self.level) / looks)
+        differ = self.measured[a].differing(notion, self.measured[b], self.clusters)
+        return spread_part(found[0], found[1], 1 - (1 - self.level) / looks, differ)
 
 
 # -- who predicts better ----------------------------------------------------------------------------------------------
