@@ -1,9 +1,9 @@
-"""A cluster: one worker process against two, what moves between them, and how even sketched bins are.
+"""A cluster: one worker process against two, what moves between them, and how even the bins of a first pass are.
 
     python -m benchmarks.cluster            # some minutes; run it on a quiet machine with two cores or more
     python -m benchmarks.cluster --small
 
-Parquet files are written first and read from the system's cache: decoding, checking, sketching and counting them is
+Parquet files are written first and read from the system's cache: decoding, checking, observing and counting them is
 what is timed. Both clusters are up before the clock starts. Plain processes without Dask that do the same work on the
 same partitions, each its share and nothing merged, take turns with them: what two of those reach over one is what two
 cores can give at all. Beside wall-clock times stand processor seconds, which other work on the machine changes less:
@@ -28,7 +28,6 @@ import numpy as np
 CLASSES = 10
 BINS = 100
 ROUNDS = 3
-ACCURACIES = (200, 1000, 4000, 16000)
 
 
 def block(rows: int, seed: int) -> tuple[Any, Any]:
@@ -63,27 +62,26 @@ class Used(NamedTuple):
 
 def plain(folder: str, part_rows: int, share: int, of: int, ready: Any, results: Any) -> None:
     """One of `of` processes: both passes over every `of`-th partition; then what reading them once takes."""
-    from truecal.scale.files import Pass, new_stream, sketch_step
+    from truecal.scale.files import Pass, first_step, new_stream
     from truecal.scale.partitions import file_work
 
     work = file_work([folder], None, part_rows, {})
     mine = work.partitions[share::of]
 
-    def sketch(parts: Any) -> Any:
+    def observe(parts: Any) -> Any:
         stream = new_stream(work.heads[0], work.n_rows, None, BINS, None, 64)
-        step = sketch_step(work.n_rows, [stream])
         for part in parts:
-            work.observe([stream], step, part.start, *part.observed)
+            work.observe([stream], first_step(work.n_rows), part.start, *part.observed)
         return stream.freeze(work.n_rows).without_rows()
 
     def count(stream: Any, parts: Any) -> None:
         for part in parts:
             work.count([stream], *part.counted)
 
-    count(sketch(mine[:1]), mine[:1])  # imports are not the point
+    count(observe(mine[:1]), mine[:1])  # imports are not the point
     ready.wait()
     began, times = time.perf_counter(), [time.process_time()]
-    stream = sketch(mine)
+    stream = observe(mine)
     times.append(time.process_time())
     count(stream, mine)
     times.append(time.process_time())
@@ -106,8 +104,8 @@ def without_dask(folder: str, part_rows: int, processes: int) -> Used:
     found = [results.get(timeout=600) for _ in started]
     for process in started:
         process.join()
-    sketching, counting, reading = np.sum([parts for _, parts in found], axis=0).tolist()
-    parts = {"reading, twice": 2 * reading, "sketching": sketching - reading, "counting": counting - reading}
+    observing, counting, reading = np.sum([parts for _, parts in found], axis=0).tolist()
+    parts = {"reading, twice": 2 * reading, "observing": observing - reading, "counting": counting - reading}
     return Used(max(seconds for seconds, _ in found), [parts[0] + parts[1] for _, parts in found], parts)
 
 
@@ -169,7 +167,7 @@ def show_speed_up(found: dict[tuple[str, int], list[Used]], rows: int, part_rows
 
 
 def moved() -> None:
-    """Bytes of what a task gives back, per class and bin, and of a sketch per class."""
+    """Bytes of what a task gives back, per class and bin."""
     import truecal as tc
 
     print("| what moves | bytes per class and bin |\n| --- | --- |")
@@ -182,30 +180,26 @@ def moved() -> None:
 
 
 def balance(rows: int, repeats: int) -> None:
-    """KLL's k against how far bins of sketched edges are from equal shares of the rows."""
-    from datasketches import kll_doubles_sketch
+    """How far bins are from equal shares of the rows, where edges come from the rows that a first pass keeps."""
+    from truecal.evidence.kept_rows import KeptRows, SortedViews
 
     rng = np.random.default_rng(0)
-    print(f"{rows:,} rows in 100 bins: shares of the rows against 1%; {repeats} sketches merged from 16 parts")
-    print("| k | bytes a class | typical, points | largest, points | largest at an edge, points |")
-    print("| --- | --- | --- | --- | --- |")
-    values = rng.random(rows)  # ranks are all that matters
-    for k in ACCURACIES:
-        off, edge, size = [], [], 0
-        for _ in range(repeats):
-            merged = kll_doubles_sketch(k)
-            for part in np.array_split(values, 16):
-                one = kll_doubles_sketch(k)
-                one.update(part)
-                merged.merge(one)
-            edges = np.array([0.0, *merged.get_quantiles((np.arange(1, 100) / 100).tolist()), 1.0])
-            shares = np.histogram(values, edges)[0] / rows
-            off.append(100 * np.abs(shares - 0.01))
-            edge.append(100 * np.abs(np.cumsum(shares)[:-1] - np.arange(1, 100) / 100).max())
-            size = max(size, len(merged.serialize()))
-        every = np.concatenate(off)
-        print(f"| {k} | {size:,} | {np.median(every):.4f} | {every.max():.4f} | {max(edge):.4f} |", flush=True)
-    print()
+    print(f"{rows:,} rows in 100 bins: shares of the rows against 1%; {repeats} repeats, merged from 16 parts")
+    print("| rows kept | typical, points | largest, points | largest at an edge, points |")
+    print("| --- | --- | --- | --- |")
+    off, edge, kept = [], [], KeptRows()
+    for _ in range(repeats):
+        values, kept = rng.random(rows), KeptRows()
+        for part in np.array_split(values, 16):
+            one = KeptRows()
+            one.add(part)
+            kept = kept.merge(one)
+        (edges,) = SortedViews.of([kept.rows]).edges(100, (0.0, 1.0))
+        shares = np.histogram(values, edges)[0] / rows
+        off.append(100 * np.abs(shares - 0.01))
+        edge.append(100 * np.abs(np.cumsum(shares)[:-1] - np.arange(1, 100) / 100).max())
+    every = np.concatenate(off)
+    print(f"| {kept.number:,} | {np.median(every):.4f} | {every.max():.4f} | {max(edge):.4f} |\n", flush=True)
 
 
 def main() -> None:

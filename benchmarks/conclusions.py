@@ -118,6 +118,15 @@ def harm(samples: int) -> None:
     kept("harm", title, heads, rows)
 
 
+def same_order(samples: int) -> None:
+    rows = [
+        [world, 2000, *(f"{x:.3f}" for x in worlds.same_order(world, 2000, samples)), f"{i}; 2000; 1", samples]
+        for i, world in enumerate(worlds.PAIRS)
+    ]
+    heads = ("world", "n", "interval holds rho", "applies", "does not apply", "wrong", "seed", "samples")
+    kept("same-order", "The theorem of approximate order at 5, 20 and 200 bins: shares of answers", heads, rows)
+
+
 def power(samples: int) -> None:
     print("### Shares rejected at level .05, n = 500, 199 draws\n")
     rows = [[world, *map(share, worlds.power(world, 500, 2 * samples))] for world in worlds.POWER]
@@ -252,6 +261,7 @@ TABLES = {
         cross_entropy,
         selection,
         harm,
+        same_order,
         power,
         flips,
         agreement,

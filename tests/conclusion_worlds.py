@@ -278,6 +278,47 @@ def harm(map_: Any, n: int, t: float, samples: int) -> Array:
     return np.asarray(found.mean(axis=0))
 
 
+# -- the order of two models at every number of bins ------------------------------------------------------------------
+
+PAIRS: dict[
+    str, tuple[float, float, float]
+] = {  # temperature of the first; share seen by, and temperature of, the second
+    "both calibrated, much less seen": (1.0, 0.5, 1.0),
+    "both calibrated, little less seen": (1.0, 0.95, 1.0),
+    "first slightly sharp": (1.15, 0.5, 1.0),
+    "first sharp": (1.6, 0.8, 1.0),
+    "both sharp": (2.0, 0.9, 2.0),
+}
+
+
+def same_order(world: str, n: int, samples: int, bins: tuple[int, ...] = (5, 20, 200)) -> Array:
+    """Shares of numbers of bins whose interval holds ρ, and at which the theorem is said to apply, and not to; and of
+    wrong answers among all. ρ and the margin are computed from the true probabilities of the rows."""
+    rng = np.random.default_rng([list(PAIRS).index(world), n, 1])
+    first, seen, second = PAIRS[world]
+    found = np.zeros(4)
+    for _ in range(samples):
+        known = rng.normal(0, 1.5, n)
+        hidden = rng.normal(0, 1.5, n)
+        q = ndtr((known * np.sqrt(seen) + hidden * np.sqrt(1 - seen)) * 1.2)  # all is seen by the first
+        less = ndtr(known * np.sqrt(seen) * 1.2 / np.sqrt(1 + 1.2**2 * 1.5**2 * (1 - seen)))  # E[q | known]
+        truth = {"first": q, "second": less}
+        reports = {"first": expit(first * logit(q)), "second": expit(second * logit(less))}
+        y = (rng.random(n) < q).astype(int)
+        result = tc.analysis.same_order(y, *reports.values(), n_bins=bins, names=("first", "second"))
+        best, other = (truth[name] for name in (result.better, result.worse))
+        gap = np.mean(other * (1 - other)) - np.mean(best * (1 - best))
+        order = np.argsort(reports[result.better], kind="stable")
+        residual = (reports[result.better] - best)[order]
+        for at in result.at:
+            cell = ((np.arange(n) + 1) * at.n_bins - 1) // n
+            rho = np.square(np.bincount(cell, residual)).sum() / n
+            applies, fails = at.condition == "applies", at.condition == "does not apply"
+            wrong = (applies and rho > gap) or (fails and rho <= gap)
+            found += np.array([at.rho.low <= rho <= at.rho.high, applies, fails, wrong]) / len(bins)
+    return found / samples
+
+
 # -- the test ---------------------------------------------------------------------------------------------------------
 
 POWER: dict[str, tuple[str, Callable[[Array], Array]]] = {

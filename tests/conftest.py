@@ -25,7 +25,7 @@ settings.register_profile("quick", settings.get_profile("truecal"), max_examples
 settings.load_profile("truecal")
 
 OPTIONAL = (
-    *("altair", "calibration", "dask", "datasketches", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
+    *("altair", "calibration", "dask", "distributed", "duckdb", "jinja2", "matplotlib", "netcal"),
     *("numba", "pandas", "polars", "pyarrow", "rich", "safetensors"),
     *("betacal", "openpyxl", "python_calamine", "venn_abers"),
     *("evaluate", "inspect_ai", "lm_eval", "mlflow", "wandb"),

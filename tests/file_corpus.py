@@ -84,6 +84,7 @@ TWINS: dict[str, Twin] = {
     "y_proba.csv": Twin({"y_true": Y, "y_pred": D, "y_proba": P}),
     # tools
     "pycaret.csv": Twin({**FEATURES, "target": Y, "prediction_label": D, "prediction_score": TOP}, "confidence"),
+    "mlflow.csv": Twin({"target": Y, "prediction": D, "prediction_score": P}),
     "pycaret_raw.csv": Twin(
         {**FEATURES, "target": Y, "prediction_label": D, "prediction_score_0": 1 - P, "prediction_score_1": P}
     ),

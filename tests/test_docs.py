@@ -29,7 +29,7 @@ MODULES = [
     not in ("reproduction.cifar_models", "reproduction.__main__")  # need a network's library; run on import
     and not info.name.startswith("truecal.sums.torch.fused")  # need Triton
 ]
-NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics"}
+NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics", "survival.md": "lifelines"}
 """Pages that train, and what they need for it."""
 LONG = (
     *("compare", "how-sure-are-we", "recalibration", "tutorial-language-models", "tutorial-sklearn"),

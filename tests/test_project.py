@@ -260,6 +260,6 @@ def test_torch_comes_only_where_it_is_asked_for():
                 found |= {library for part in inner.partition("]")[0].split(",") for library in brought(part)}
         return found
 
-    assert {"typer", "altair", "dask", "numba", "scikit-learn", "datasketches"} <= brought("all")
+    assert {"typer", "altair", "dask", "numba", "scikit-learn"} <= brought("all")
     with_torch = {extra for extra in extras if "torch" in brought(extra)}
     assert with_torch == {"torch", "torchmetrics", "reproduction-gpu", "dev", "kernels"}

@@ -20,7 +20,7 @@ from truecal.core.frames import refuse_reordered
 
 BY_ROW = """
     y_true y_proba sample_weight groups by features folds time models a b correct confidence outcomes reports forecast
-    X y logits_fit y_fit answers questions reference stated judge human texts losses mean sd members source
+    X y logits_fit y_fit answers questions reference stated judge human texts losses mean sd members source censoring_by
 """
 OTHER = """
     self error errors n_bins labels pos_label task thresholds ignore_index class_axis level advise n_resamples seed
@@ -28,7 +28,7 @@ OTHER = """
     property binning method estimator guard candidates allow_untruthful pairs bins min_rows cost risk delta words
     normalize title view ax label style edges blocks values levels grid n p_new logits_select y_select alpha shape gap
     power y_train phi space comparison higher_is_better seconds metric budget metric_options convention
-    input binary array of prevalence resource overlap
+    input binary array of prevalence resource overlap horizons survival
 """
 """Options, and arguments of one entry per class, level or edge, or whose rows are others than those of the labels."""
 METHODS = ("__call__", "fit", "update", "tables", "decompose")

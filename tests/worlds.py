@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -65,6 +66,8 @@ def variants(classes: int = 4) -> list:
             property = metric.property
             if property.kind == "distribution":
                 property = tc.properties.Distribution([0.0, 1.5, 2.0][: classes - 1])  # unequal steps
+            if property.kind == "survival":
+                property = tc.properties.Survival([1.0, 2.0, 4.0][: classes - 1])
             out[name] = tc.CalibrationError(property, rule, metric.norm, corrected)
     for rule_name, rule in SCALAR_RULES.items():
         for norm in ("l2", "l1"):
@@ -123,6 +126,24 @@ class OverThresholds(OverLabelSets):
         return self.metric.read(y, cumulated(p))
 
 
+class OverTimes(OverThresholds):
+    """An error of risks at horizons as one of classes: the event comes before horizon j and after the others."""
+
+    def __call__(self, y, p, **options) -> float:
+        return float(self.metric(times(y, self.metric), cumulated(p), **options))
+
+    def read(self, y, p):
+        return self.metric.read(times(y, self.metric), cumulated(p))
+
+
+def times(y, metric, weights=1.0) -> np.ndarray:
+    """Times before horizon y, known at every horizon, with what they count."""
+    at = np.array([*metric.property.horizons, 9.0])
+    out = np.zeros(len(y), [("time", float), ("event", bool), ("weights", float, (len(at) - 1,))])
+    out["time"], out["event"], out["weights"] = at[y] - 0.5, True, weights
+    return out
+
+
 def cumulated(p) -> np.ndarray:
     """F at the thresholds from the chances of the intervals between them."""
     return p.cumsum(axis=1)[:, :-1].clip(0.0, 1.0)
@@ -132,6 +153,9 @@ def in_classes(metric: tc.CalibrationError) -> Any:
     """The error as one of class labels and distributions, where it is one of label tables or of numbers."""
     if metric.property.kind == "distribution":
         return OverThresholds(metric)
+    if metric.property.kind == "survival":
+        at = metric.property.horizons or (1.0, 2.0)
+        return OverTimes(replace(metric, property=tc.properties.Survival(at)))
     return OverLabelSets(metric) if metric.property.label_by_label else metric
 
 
@@ -174,6 +198,8 @@ def _values(metric, reports: bytes, outcomes: tuple[int, ...]) -> np.ndarray:
 
 
 def classes_of(metric) -> int:
+    if isinstance(metric, OverTimes):
+        return len(metric.property.horizons) + 1
     if isinstance(metric, OverThresholds):
         return len(metric.property.thresholds) + 1
     if isinstance(metric, OverLabelSets):

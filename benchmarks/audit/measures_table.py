@@ -34,7 +34,7 @@ def _definition(error: CalibrationError) -> str:
         left, right = "‖", "‖₁" if error.norm == "l1" else "‖²"
     mean, residual = error.property.mean_text, error.property.residual_text
     sums = f"{mean}{'n⁻¹' if error.norm == 'l1' else 'n⁻²'} Σ_B {left}Σ_{{i∈B}} ({residual}){right}"
-    return f"{sums}{' + n⁻² Σ(1 − z_i)' if error.corrected else ''} over {error.binning.text}"
+    return f"{sums}{f' + {error.property.correction_text}' if error.corrected else ''} over {error.binning.text}"
 
 
 def markdown(verdicts: Mapping[str, str] | None = None) -> str:

@@ -475,7 +475,8 @@ PEERS = (
 )
 
 
-_OUTCOMES: dict[str, OutcomeKind] = {"cumulative": "ordered", "labelwise": "labels", "distribution": "numbers"}
+_OUTCOMES: dict[str, OutcomeKind] = {"cumulative": "ordered", "labelwise": "labels"}
+_OUTCOMES |= {"distribution": "numbers", "survival": "numbers"}
 
 
 def ours() -> tuple[Audited, ...]:
@@ -492,7 +493,14 @@ def ours() -> tuple[Audited, ...]:
         "def metric(y, p):\n    of = type(error.property)(range(p.shape[1]))\n"
         "    return CalibrationError(of, error.binning, error.norm)(y, p)"
     )
-    forms = {"linear": bounded, "distribution": at_thresholds}
+    uncensored = (
+        "from dataclasses import replace\n\nimport numpy as np\n\nfrom truecal import ERRORS\n\n"
+        "error = ERRORS[{name!r}]\n\n\n"
+        "def metric(y, p):\n    of = type(error.property)(range(1, p.shape[1] + 1))\n"
+        "    times = np.asarray(y) + 0.5, np.ones(len(y)), np.ones(np.shape(p))\n"
+        "    return replace(error, property=of)(times, p)"
+    )
+    forms = {"linear": bounded, "distribution": at_thresholds, "survival": uncensored}
     score = "from truecal import score\n\n\ndef metric(y, p):\n    return score(y, p)"
     return (
         *(

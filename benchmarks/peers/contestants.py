@@ -21,7 +21,6 @@ WORKERS = 2
 PARTITIONS = 8
 IMPORTS: dict[str, tuple[str, ...]] = {
     "truecal, torch": ("truecal.sums.torch",),
-    "truecal, stream": ("datasketches",),
     "truecal, CalibrationMetric": ("truecal.adapters.torchmetrics",),
     "truecal, Dask": ("dask.array", "distributed", "truecal.scale.cluster"),
     "torchmetrics": ("torchmetrics.classification",),

@@ -12,3 +12,4 @@ from .core.properties import TopLabel as TopLabel
 from .kinds.multilabel import Labelwise as Labelwise
 from .kinds.numbers import Distribution as Distribution
 from .kinds.ordered import Cumulative as Cumulative
+from .kinds.survival import Survival as Survival

@@ -31,7 +31,7 @@ BINARY = GaussianNB().fit(X[:120], TWO[:120])
 REST, REST_NAMES, REST_TWO = X[120:], NAMES[120:], TWO[120:]
 
 
-NOT_OF_LABELS = (tc.properties.Outcomes, tc.TopLabel, tc.properties.Distribution)
+NOT_OF_LABELS = (tc.properties.Outcomes, tc.TopLabel, tc.properties.Distribution, tc.properties.Survival)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 tc: Any = truecal  # what a test hands in need not be of the right type
 
 OF_CLASSES = {
-    name: metric for name, metric in tc.ERRORS.items() if not name.startswith(("labelwise", "distribution"))
+    name: metric for name, metric in tc.ERRORS.items() if not name.startswith(("labelwise", "distribution", "survival"))
 }  # the others are audited in test_kinds.py
 TRUTHFUL = [name for name, metric in OF_CLASSES.items() if metric.truthful]
 INFINITE = ("cox_slope",)
@@ -27,7 +27,7 @@ UNTRUTHFUL = [name for name, metric in OF_CLASSES.items() if not metric.truthful
 VARIANTS = [
     (name, bounded(metric))
     for name, metric in variants(classes=3)
-    if metric.truthful and metric.property.kind not in ("labelwise", "distribution")
+    if metric.truthful and metric.property.kind not in ("labelwise", "distribution", "survival")
 ]
 FEW, SOME = 400, 1500
 

@@ -14,8 +14,6 @@ from command_line import FAST, Run
 from truecal.cli import streaming
 from truecal.io.dataset import open_dataset
 
-pytest.importorskip("datasketches")
-
 
 @pytest.mark.slow
 def test_a_budget_decides(folder: Path, truecal: Run):

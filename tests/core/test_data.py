@@ -135,7 +135,7 @@ BAD = [
     (lambda: tc.classwise_error(Y, P, norm="l1", strategy="two_bin"), ValueError, r"norm='l1' cannot be used"),
     (lambda: tc.classwise_error(Y, P, scale="big"), ValueError, r"scale must be one of .*, 'score', got 'big'"),
     (lambda: tc.confidence_error(Y, P, norm="l1", corrected=True), ValueError, r"corrected=True cannot be used"),
-    (lambda: tc.CalibrationError(tc.Binary(), tc.TwoBin(), corrected=True), ValueError, r"only confidence has a"),
+    (lambda: tc.CalibrationError(tc.Binary(), tc.TwoBin(), corrected=True), ValueError, r"has no correction"),
     (lambda: tc.classwise_error(Y, P, sample_weight=[1, 1, -1, 1]), ValueError, r"not be negative, got -1 at row 2"),
     (lambda: tc.classwise_error(Y, P, sample_weight=[0, 0, 0, 0]), ValueError, r"must not be all zero"),
     (lambda: tc.classwise_error(Y, P, sample_weight=[1, 1]), ValueError, r"sample_weight must have shape \(4,\)"),

@@ -21,6 +21,7 @@ from worlds import (
     is_multiclass,
     label_table,
     over_all_outcomes,
+    times,
     variants,
     worlds_and_lies,
 )
@@ -189,6 +190,8 @@ def _sample(metric, rng, n=40):
     k = classes_of(metric)
     proba = rng.dirichlet(np.ones(k), n)
     y = rng.integers(0, k, n)
+    if metric.property.kind == "survival":
+        return times(y, metric, rng.integers(1, 4, (n, k - 1)) / 2), cumulated(proba)
     if metric.property.label_by_label:
         return label_table(rng, n, k, tied=False)
     if metric.property.kind == "distribution":

@@ -66,7 +66,13 @@ def test_pooling_fools_the_usual_error_by_the_stated_amount():
     assert round(expected(metric, truth, np.full(4, 0.5)), 4) == 0.0819
 
 
-SEVERAL_VIEWS = (tc.Classwise, tc.properties.Cumulative, tc.properties.Labelwise, tc.properties.Distribution)
+SEVERAL_VIEWS = (
+    tc.Classwise,
+    tc.properties.Cumulative,
+    tc.properties.Labelwise,
+    tc.properties.Distribution,
+    tc.properties.Survival,
+)
 
 
 def views_of(metric, truth, reports) -> tuple:

@@ -20,7 +20,8 @@ from truecal.inference.null import calibrated_world, draw_labels, simulate
 from truecal.kinds.named_errors import COMPOSED, get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
-SQUARED = [name for name, error in COMPOSED.items() if error.norm == "l2" and name not in ("labelwise", "distribution")]
+OTHER = ("labelwise", "distribution", "survival")
+SQUARED = [name for name, error in COMPOSED.items() if error.norm == "l2" and name not in OTHER]
 """Errors of labels; those of several labels are tested label by label, and of distributions in tests of kinds."""
 
 
@@ -49,7 +50,7 @@ def test_test_interval_and_decomposition_share_one_U(name, weighted):
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("name", [n for n in COMPOSED if not n.startswith(("linear", "labelwise", "distribution"))])
+@pytest.mark.parametrize("name", [n for n in COMPOSED if not n.startswith(("linear", *OTHER))])
 def test_statistics_of_draws_are_the_errors_of_drawn_outcomes(name, tied, weighted):
     """The fast path, which only counts labels in cells, against the error itself on each drawn outcome."""
     error = get_error(name) if not tc.ERRORS[name].binning.has_counts else get_error(name, (1, 3, 9))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,35 @@ import pytest
 from scipy.special import expit, softmax
 
 import truecal as tc
-from conclusion_worlds import base_rates, cross_entropy, directions, power, regret, subgroups
+from conclusion_worlds import PAIRS, base_rates, cross_entropy, directions, power, regret, same_order, subgroups
 from truecal.inference.calibration import fold_test
 from truecal.inference.direction import Direction, mean_gap_of_table
 from truecal.inference.spread import fold_bins
 from truecal.kinds import TopPredictions
 from truecal.results.evaluation import Evaluation
+
+ROOT = Path(__file__).parents[2]
+
+
+# -- the order of two models at every number of bins ------------------------------------------------------------------
+
+
+def test_the_page_of_the_theorem_shows_the_stored_shares():
+    with open(ROOT / "results" / "conclusions" / "same-order.csv") as file:
+        rows = list(csv.DictReader(file))
+    held, wrong = ([float(row[name]) for row in rows] for name in ("interval holds rho", "wrong"))
+    words = " ".join((ROOT / "docs" / "compare.md").read_text().split())
+    assert {row["world"] for row in rows} == set(PAIRS) and {row["samples"] for row in rows} == {"200"}
+    assert f"contained ρ in {min(held):.2f} to {max(held):.2f} of the cases".replace("0.", ".") in words
+    assert f"at most {max(wrong):.2f} of the answers".replace("0.", ".") in words
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("world", PAIRS)
+def test_whether_the_theorem_applies_is_rarely_wrong(world):
+    held, _, _, wrong = same_order(world, 2000, 60)
+    assert held >= 0.85 and wrong <= 0.09
+
 
 # -- directions -------------------------------------------------------------------------------------------------------
 

@@ -216,20 +216,28 @@ def test_without_the_normaliser_texts_are_taken_as_they_are():
     assert len(read_answers(answers, reference=["B"] * 3, normalize=False).owner) == 6
 
 
+def test_equal_shares_have_the_cell_of_the_first():
+    """As quantile bins with ties="together" have it."""
+    split = split_answers(numbered(*draw(np.random.default_rng(3), 40, 6)), 0)
+    ordered = np.sort(split.share)
+    wanted = np.searchsorted(ordered, split.share) * 7 // len(ordered)
+    assert np.array_equal(share_cells(split, 7), np.unique(wanted, return_inverse=True)[1])
+
+
 def test_majority_is_the_naive_share():
     share, right = majority(read_answers([["a", "a", "a", "b"]] * 2, reference=["a", "b"]), 0)
     assert share.tolist() == [0.75, 0.75] and right.tolist() == [True, False]
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("k", [4, 10])
-def test_level_and_coverage_of_a_calibrated_sampler(k):
-    """400 samples of 150 questions: the gap has no bias, the interval covers 0, and the test keeps its level."""
+@pytest.mark.parametrize(("n", "k"), [(150, 4), (150, 10), (30, 4)])
+def test_level_and_coverage_of_a_calibrated_sampler(n, k):
+    """400 samples of n questions: the gap has no bias, the interval covers 0, and the test keeps its level."""
     rng = np.random.default_rng(k)
     thetas, covered, rejected, named = [], 0, 0, 0
     for i in range(400):
-        answers = numbered(*draw(rng, 150, k))
-        result: Any = make_evaluation(answers_evidence(answers, auto_cells(150), 0.95, 99, i), "")
+        answers = numbered(*draw(rng, n, k))
+        result: Any = make_evaluation(answers_evidence(answers, auto_cells(n), 0.95, 99, i), "")
         thetas.append(np.sign(result.gap.points) * (result.gap.points / 100) ** 2)
         covered += result.gap.low <= 0
         rejected += result.test.pvalue <= 0.05

@@ -68,6 +68,7 @@ CONTAINERS: dict[str, Callable[[Path], object]] = {
     "utf16.tsv": lambda p: p.write_bytes(TEXT.replace(",", "\t").encode("utf-16")),
     "comments.csv": lambda p: p.write_text(f"# made by hand\n# 2024\n{TEXT}# the end\n"),
     "savetxt.csv": lambda p: np.savetxt(p, FRAME, delimiter=",", header="label,prob", fmt=("%d", "%.4f")),
+    "write_table.txt": lambda p: FRAME.to_csv(p, sep=" ", quoting=2, index_label=False),
     "excel.csv": lambda p: p.write_text(f"sep=;\n{TEXT.replace(',', ';')}"),
     "preds.dat": lambda p: p.write_text(TEXT),
     "predictions": lambda p: p.write_text(TEXT.replace(",", "\t")),

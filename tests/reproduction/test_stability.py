@@ -197,6 +197,35 @@ def test_readme_tells_the_same() -> None:
     assert f"{after_warm_up(FULL, 'within')['trace'].nunique()} training runs" in README
 
 
+def test_docs_tell_what_is_seen_where_the_theorem_does_not_apply() -> None:
+    words = " ".join(section("docs/reproduce.md", "Does the theorem apply?").split())
+    told = {
+        folder: (ROOT / "results" / folder / "RESULTS.md").read_text() for folder in ("letter", "cifar100", LONG, FULL)
+    }
+    three = r"(\S+) / (\S+) / (\S+)"
+    line = rf"rank correlation with it at 2000 / 20 / 5 bins: ConfCE_corr {three}; LinCE_cw {three}\.\n"
+    found = {folder: [list(map(float, row)) for row in re.findall(line, text)] for folder, text in told.items()}
+    every = [row for rows in found.values() for row in rows]
+    assert len(every) == 8
+    least = min(min(row[0], row[3]) for row in every), min(min(row[4:]) for row in every)
+    assert 0 <= least[0] - 0.995 < 0.005 and "the chain of dominance 0.995 or more" in words
+    assert 0 <= least[1] - 0.78 < 0.01 and "most of it (0.78 or more)" in words
+    falls = found[FULL][0][2], min(row[2] for row in found[LONG])
+    assert falls == pytest.approx((0.61, -0.47), abs=0.006)
+    assert "falls to 0.61 in the paper's setting and to -0.47 at the high rate" in words
+
+
+@pytest.mark.slow
+def test_at_most_bins_every_run_is_near_the_calibrated_line() -> None:
+    for folder in FOLDERS.values():
+        kept = after_warm_up(*folder.split("/"))
+        for error, loss in (("ConfCE_corr", kept["confidence_loss"]), ("LinCE_cw", kept["brier"] / kept["n_classes"])):
+            assert abs(kept[f"U_{error}_qua_2000"].mean()) < loss.mean() / 10  # a tenth of the loss, says the page
+    assert "at 2000 bins U is below a tenth of the loss" in " ".join(
+        (ROOT / "docs" / "reproduce.md").read_text().split()
+    )
+
+
 @pytest.mark.slow
 def test_both_arms_have_the_same_traces() -> None:
     """What differs between them is the learning rate, not the choice of data."""

@@ -271,6 +271,7 @@ def test_forecasts_are_ranked_by_crps(numbers):
     assert_close(found.score - found.score_gap, found.loss("crps").value)
     assert found.n_classes == 20 and len(found.views) == 20 and found.views[0].name.startswith("at most ")
     high = tc.evaluate(y, tc.forecasts.normal(mean + 1, sd), thresholds=at, n_resamples=99)
+    assert high.discrimination == (), "there is no top class"
     assert high.direction.word == "too high on the scale"
 
 

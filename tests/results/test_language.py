@@ -72,7 +72,7 @@ def test_rows_without_a_confidence_are_counted() -> None:
     found = language.stated_confidence(["85%", "no", None, "likely"])
     assert found.missing == (1, 2) and found.share_missing == 0.5
     assert repr(found).startswith("2 of 4 rows (50.0%) state no confidence: row 1, 2")
-    assert found.to_dict() == {"values": [0.85, None, None, 0.7], "missing": [1, 2]}
+    assert found.to_dict() == {"values": [0.85, None, None, 0.7], "missing": [1, 2], "ranges": [], "scale": ""}
     assert repr(language.stated_confidence(["85%"])) == "1 stated confidences, mean 0.850"
 
 

@@ -56,7 +56,6 @@ def test_a_note_tells_that_equal_predictions_stay_together(rng, first_pass):
     for p, tied in ((rng.multinomial(10, chances) / 10, True), (chances, False)):
         stream = tc.stream()
         if first_pass:
-            pytest.importorskip("datasketches")
             stream.observe(p)
             stream.freeze()
         stream.update(y, p)

@@ -14,8 +14,7 @@ import truecal as tc
 from truecal.core import edges as core_edges
 from truecal.evidence import stream_state as module
 from truecal.evidence import stream_table as tally
-
-pytest.importorskip("datasketches")
+from truecal.evidence.kept_rows import KeptRows
 
 
 def sample(n: int = 200, k: int = 3, dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -66,12 +65,29 @@ def test_a_prediction_above_1_by_a_rounding_is_in_the_last_bin(dtype, rows):
         tc.stream("binary", edges=[0, 0.5, 0.99]).update([1], [1.0])
 
 
-def test_merging_leaves_both_sketches_as_they_were():
+def test_merging_leaves_both_first_passes_as_they_were():
     first, second = (tc.stream("binary", n_bins=5) for _ in range(2))
     first.observe(np.linspace(0, 1, 50))
     for both in (first.merge(second), second.merge(first)):
         both.observe(np.full(50, 0.01))
-    assert [view.n for sketch in first.sketches.values() for view in sketch.views] == [50]
+        assert both.first_pass.number == 100
+    assert (first.first_pass.number, second.first_pass.number) == (50, 0)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_kept_rows_are_spread_evenly_whatever_the_batches(batch, monkeypatch):
+    monkeypatch.setattr("truecal.evidence.kept_rows.MOST_ROWS", 100)
+    kept, rows = KeptRows(), np.arange(1000.0)
+    for start in range(0, 1000, batch):
+        kept.add(rows[start : start + batch])
+    np.testing.assert_array_equal(kept.rows, np.arange(0, 1000, 16))
+    assert (kept.stride, kept.observed, kept.number) == (16, 1000, 63)
+    few = KeptRows()
+    few.add(rows[:40])
+    both = few.merge(kept)
+    assert (both.stride, both.observed) == (16, 1040)
+    np.testing.assert_array_equal(both.rows, np.r_[0:40:16, 0:1000:16])
+    assert few.number == 40 and kept.number == 63
 
 
 def test_weights_of_nothing():

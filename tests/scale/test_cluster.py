@@ -17,7 +17,6 @@ from closeness import assert_close
 from truecal.io import FileError
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("datasketches")
 pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pd = pytest.importorskip("pandas")

@@ -15,7 +15,6 @@ from closeness import assert_close
 from truecal.io import FileError
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("datasketches")
 from pyarrow import feather, parquet  # noqa: E402  # after importorskip
 
 from truecal.core import dispatch  # noqa: E402  # after importorskip
@@ -251,7 +250,7 @@ def test_damage_and_nonsense_are_refused_in_words(tmp_path):
 @pytest.mark.slow
 def test_the_first_pass_reads_some_groups_of_many(rng, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FIRST_GROUPS", 3)
-    monkeypatch.setattr(files, "FIRST_ROWS", 300)
+    monkeypatch.setattr(files, "MOST_ROWS", 300)
     p = rng.dirichlet(np.ones(3), 1000)
     y = rng.integers(0, 3, 1000)
     path = tmp_path / "groups.parquet"
@@ -285,7 +284,7 @@ def test_spans_of_rows_are_those_of_the_whole_table(tmp_path):
 
 def test_the_first_pass_of_tables_whose_groups_differ_takes_the_same_rows(rng, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FIRST_GROUPS", 2)
-    monkeypatch.setattr(files, "FIRST_ROWS", 200)
+    monkeypatch.setattr(files, "MOST_ROWS", 200)
     (y, p), (_, q) = world(700), world(700, factor=1.5)
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path, proba, size in zip(paths, (p, q), (100, 37), strict=True):
@@ -311,7 +310,7 @@ def test_many_classes_have_the_same_edges_in_every_run_and_keep_little(rng, tmp_
     ordered = np.sort(p, axis=0)
     assert_close(np.asarray(one.rule("classwise").values)[:, 1:-1], ordered[[999, 1999, 2999, 3999]].T)
     dataset = open_dataset(path)
-    monkeypatch.setattr(files, "FIRST_BYTES", dataset.row_bytes * 640)
+    monkeypatch.setattr(files, "MOST_BYTES", dataset.row_bytes * 640)
     monkeypatch.setattr(files, "FIRST_GROUPS", 4)
     (few,), _ = run_streams([dataset], n_bins=5)
     assert few.settings["observed"] == 500  # every 4th of 4 groups of 500 rows

@@ -166,6 +166,7 @@ def test_sums_that_are_no_numbers_are_refused_by_name(saved, name, value):
         ("entries", [["nope", {"name": "EqualWidth", "options": {"n_bins": 4}}, 4]]),
         ("rows", -4),
         ("sketches", [[1]]),
+        ("observed", "many"),
     ],
 )
 def test_fields_that_no_stream_writes_are_refused_by_name(saved, name, value):

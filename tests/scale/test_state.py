@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 import zipfile
 from contextlib import suppress
 from typing import Any
@@ -17,8 +16,6 @@ import truecal as tc
 from closeness import assert_close
 from truecal.io import FileError
 from truecal.io.state_files import read_state, write_state
-
-pytest.importorskip("datasketches")
 
 
 def arrays(n: int = 300, k: int = 3) -> tuple[Any, Any]:
@@ -128,24 +125,21 @@ def test_every_flipped_byte_is_noticed_or_harmless(tmp_path):
     assert zipfile.is_zipfile(tmp_path / "state.npz") is False
 
 
-def test_a_sketch_of_more_rows_than_were_observed_is_refused(tmp_path):
-    """Its quantiles would be places beyond all rows, or no whole numbers of 64 bits at all."""
+def test_a_first_pass_comes_back_and_is_checked(tmp_path):
     stream = tc.stream("binary", n_bins=4)
     stream.observe(np.linspace(0, 1, 50))
     stream.save(tmp_path / "good.npz")
-    stream._observed = 49
-    stream.save(tmp_path / "bad.npz")
-    assert not tc.Stream.load(tmp_path / "good.npz").frozen
-    with pytest.raises(FileError, match=r"bad.npz.*sketches.*more rows than were observed"):
-        tc.Stream.load(tmp_path / "bad.npz")
-
-
-def test_python_that_has_no_sketches_yet_is_told_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasketches", None)
-    for version, words in (((3, 13, 0), r"truecal\[scale\]"), ((3, 14, 0), "pip install datasketches builds it")):
-        monkeypatch.setattr(sys, "version_info", version)
-        with pytest.raises(ImportError, match=words):
-            tc.stream("confidence").observe([[0.2, 0.8]])
+    loaded = tc.Stream.load(tmp_path / "good.npz")
+    assert not loaded.frozen and loaded.freeze().rule("binary") == stream.freeze().rule("binary")
+    about, arrays = read_state(tmp_path / "good.npz", "stream", 2)
+    rows = arrays["first_pass"]
+    for changed, extra in ((rows + 1, {}), (rows * np.nan, {}), (np.stack([rows] * 2), {}), (rows, {"observed": 49})):
+        write_state(tmp_path / "bad.npz", "stream", 2, about | extra, arrays | {"first_pass": changed})
+        with pytest.raises(FileError, match=r"bad.npz.*'first_pass'"):
+            tc.Stream.load(tmp_path / "bad.npz")
+    write_state(tmp_path / "old.npz", "stream", 2, about | {"sketches": [["binary", "Quantile", 1]]}, arrays)
+    with pytest.raises(FileError, match=r"old.npz.*'sketches' are those of an earlier version"):
+        tc.Stream.load(tmp_path / "old.npz")
 
 
 @pytest.mark.heavy

@@ -13,7 +13,6 @@ from truecal.baselines import BASELINES
 from truecal.io import FileError
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("datasketches")
 from pyarrow import parquet  # noqa: E402  # after importorskip
 
 from truecal.io import dataset as module  # noqa: E402  # after importorskip

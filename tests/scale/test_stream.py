@@ -14,7 +14,6 @@ import strategies
 import truecal as tc
 from closeness import assert_close
 
-pytest.importorskip("datasketches")
 CLASSES = ("classwise", "confidence", "confidence_uncorrected", "confidence_l1", "classwise_l1", "full")
 
 

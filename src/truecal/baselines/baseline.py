@@ -99,7 +99,7 @@ class Baseline:
         """The measure of a validated sample."""
         if sample.weights is not None and not self.weighted:
             raise ValueError(f"sample_weight cannot be used with {self.name}: it counts rows")
-        if sample.marks is None and not self.weighted:
+        if sample.marks is None and sample.variance is None and not self.weighted:
             raise ValueError(f"label distributions cannot be used with {self.name}: it counts rows")
         return float(self.compute(sample, **self.options))
 

@@ -14,10 +14,11 @@ from .clinical import CLASSICAL
 from .of_bins import BINNED
 from .of_decisions import DECISIONS
 from .of_kernels import KERNELS
+from .of_survival import TIMES
 from .without_bins import CUMULATIVE, SMOOTH
 
 BASELINES: dict[str, Baseline] = {
-    baseline.name: baseline for baseline in (*BINNED, *KERNELS, *SMOOTH, *CUMULATIVE, *DECISIONS, *CLASSICAL)
+    baseline.name: baseline for baseline in (*BINNED, *KERNELS, *SMOOTH, *CUMULATIVE, *DECISIONS, *CLASSICAL, *TIMES)
 }
 """The measures that are no composition of a property, a rule and a norm, or are known by another name."""
 

@@ -10,6 +10,7 @@ from truecal.kinds.inputs import Progress
 from .common import read
 from .loading import Loaded
 from .sources import Asked, Measured, measure_models
+from .two_tables import TIMES
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class InMemory:
     @classmethod
     def of(cls, asked: Asked) -> Self:
         asked.refuse(["--thresholds", "--levels"], "needs --task distribution")
+        asked.refuse(TIMES, "needs --task survival")
         return cls(asked, read(asked.files, asked.reading))
 
     def measure(self, progress: Progress | None) -> Measured:

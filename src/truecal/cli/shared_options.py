@@ -79,11 +79,16 @@ class Measuring:
     """How `evaluate` and `compare` measure."""
 
     task: Annotated[
-        Literal["auto", "ordered", "ordinal", "multilabel", "distribution"],
-        _kind("--task", "ordered, multilabel or distribution.", "KIND"),
+        Literal["auto", "ordered", "ordinal", "multilabel", "distribution", "survival"],
+        _kind("--task", "ordered, multilabel, survival ...", "KIND"),
     ] = "auto"
     thresholds: Annotated[str | None, _kind("--thresholds", "Of a number; or LOW:HIGH:COUNT.", "1,2")] = None
     levels: Annotated[str | None, _kind("--levels", "Columns are quantiles at these levels.", ".1,.5")] = None
+    time: Annotated[str | None, _kind("--time", "Times of events or censoring.", "NAME")] = None
+    event: Annotated[str | None, _kind("--event", "1 for the event, 0 for censoring.", "NAME")] = None
+    horizons: Annotated[str | None, _kind("--horizons", "Times of predicted risks.", "1,2")] = None
+    survival: Annotated[bool, _kind("--survival", "Columns are survival, not risk.")] = False
+    censoring_by: Annotated[str | None, _kind("--censoring-by", "Strata of the censoring.", "A,B")] = None
     bins: Annotated[str | None, _measure("--bins", "Bin counts.", "5,20")] = None
     errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
     level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95

@@ -1,4 +1,4 @@
-"""Files of two tables: which of several labels apply and their probabilities, or numbers and forecasts of them."""
+"""Files of two tables: labels that apply and their probabilities, numbers and forecasts, or times and risks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Any, Self
 
 import typer
 
-from truecal.io.forecast_files import read_forecasts, read_label_sets, read_label_tables, read_outcomes
-from truecal.kinds import MULTILABEL, NUMBERS
+from truecal.io.forecast_files import (
+    read_forecasts,
+    read_label_sets,
+    read_label_tables,
+    read_outcomes,
+    read_risk_table,
+)
+from truecal.io.read_file import read_column
+from truecal.kinds import MULTILABEL, NUMBERS, SURVIVAL
 from truecal.kinds.inputs import Progress
 
 from .shared_options import Reading, numbers, split
@@ -18,12 +25,13 @@ from .sources import Asked, Measured, measure_models
 
 Tables = tuple[Any, dict[str, Any], tuple[str, ...] | None, tuple[str, ...]]
 _TAKEN = ("--task", "--labels", "--label-column", "--columns", "--header", "--errors", "--bins", "--memory")
+TIMES = ("--time", "--event", "--horizons", "--survival", "--censoring-by")
 _DRAWS = ("--resamples", "--seed", "--level")
 
 
 @dataclass(frozen=True)
 class TwoTables:
-    """Files of several labels per row, or of forecasts of a number."""
+    """Files of several labels per row, of forecasts of a number, or of risks of censored times."""
 
     asked: Asked
     tables: Tables
@@ -44,6 +52,15 @@ class TwoTables:
                 raise typer.BadParameter("is needed: thresholds fixed before the outcomes", param_hint="--thresholds")
             tables = load_forecasts(asked.places, asked.reading, measuring.levels)
             return cls(asked, tables, {"task": "auto", "thresholds": numbers(measuring.thresholds, "--thresholds")})
+        if task == SURVIVAL.task:
+            columns = ("--task", "--columns", "--header", "--errors", "--bins", "--by", "--segments")
+            asked.allow((*columns, *_DRAWS, *TIMES), why)
+            for option, value in zip(TIMES[:3], (measuring.time, measuring.event, measuring.horizons), strict=True):
+                if value is None:
+                    raise typer.BadParameter("is needed with --task survival", param_hint=option)
+            tables, named = load_risks(asked)
+            about = {"horizons": numbers(measuring.horizons or "", "--horizons"), "survival": measuring.survival}
+            return cls(asked, tables, about | named)
         return None
 
     def measure(self, progress: Progress | None) -> Measured:
@@ -75,6 +92,26 @@ def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) 
     if y is None and reading.labels is not None:
         y = read_outcomes(reading.labels, reading.label_column, reading.header)
     return y, models, None, tuple(notes)
+
+
+def load_risks(asked: Asked) -> tuple[Tables, dict[str, Any]]:
+    """Times and events of the first file, the risks of each model, and the columns that options name."""
+    measuring, reading, first = asked.measuring, asked.reading, asked.places[0]
+    columns = {"by": measuring.by, "censoring_by": measuring.censoring_by, "features": asked.one_model.segments}
+    named = {role: split(spec) or () for role, spec in columns.items()}
+    times = (measuring.time or "", measuring.event or "")
+    models: dict[str, Any] = {}
+    notes: list[str] = []
+    for file in asked.places:
+        name = file.stem if file.stem not in models else str(file)
+        others = (*times, *(column for several in named.values() for column in several)) if file == first else ()
+        models[name], note = read_risk_table(file, others, columns=split(reading.columns), header=reading.header)
+        notes.append(f"{name}: {len(models[name])} rows; {note}")
+    n = len(models[next(iter(models))])
+    found = {column: read_column(first, column, rows=n) for several in named.values() for column in several}
+    y_true = tuple(read_column(first, column, rows=n, numbers=True) for column in times)
+    tables = y_true, models, None, tuple(notes)
+    return tables, {role: {column: found[column] for column in several} for role, several in named.items() if several}
 
 
 def load_tables(files: Sequence[Path], reading: Reading) -> Tables:

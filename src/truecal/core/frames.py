@@ -83,7 +83,10 @@ def _as_classes(values: Array, names: list[Any]) -> Array | None:
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 NOT_OF_ROWS = frozenset(
-    ("labels", "thresholds", "phi", "cost", "edges", "values", "levels", "names", "classes", "p_new", "logits_select")
+    (
+        *("labels", "thresholds", "horizons", "phi", "cost", "edges", "values", "levels", "names", "classes"),
+        *("p_new", "logits_select"),
+    )
 )
 """Arguments that hold one entry per class, level or edge, or whose rows are others than those of the labels."""
 

@@ -37,6 +37,10 @@ SHARED = {
     "chances of at most each threshold.",
     "thresholds": "Increasing numbers, fixed before forecasts and outcomes are seen, or from training outcomes by "
     "`tc.forecasts.thresholds(y_train)`.",
+    "horizons": "Increasing times at which the risk of an event is predicted; `y_true` is then (time, event).",
+    "survival": "Whether `y_proba` holds survival functions instead of risks: arrays (n, horizons), step functions of "
+    "scikit-survival, or a table of lifelines.",
+    "censoring_by": "The stratum of each row, or a table of columns, where censoring depends on them.",
     "errors": "Names in `tc.ERRORS`. Default: all that apply.",
     "level": "The confidence level of intervals.",
     "groups": "The cluster of each row, where rows are not independent.",

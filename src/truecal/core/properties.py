@@ -44,11 +44,17 @@ class Property(ABC):
     device_shortcut = False
     """Whether a GPU has a short way from class indices and distributions to its errors."""
     picks_outcome = False
-    """Whether the report chooses its outcome, as the top class does: then the squared error needs its correction."""
+    """Whether the report chooses its outcome, as the top class does."""
+    corrects = False
+    """Whether the squared error needs a correction: the report chooses its outcome, or outcomes have weights."""
     label_by_label = False
     """Whether outcomes of one row depend on each other in unknown ways: then each view is tested by itself."""
     per_view = False
     """Whether `evaluate` lists every view with its gap."""
+    in_order = False
+    """Whether views have an order, in which they are listed; else the worst comes first."""
+    noun = "label"
+    """What a view is."""
     loss_name = ""
     """The loss in the score, as results call it, where it has a name there."""
     notion = ""
@@ -63,6 +69,11 @@ class Property(ABC):
     mean_text = ""
     """How a formula in words begins, where views are averaged."""
     loss_text = "||u − φ(y)||²"
+    correction_text = ""
+    """What the correction adds, where there is one."""
+    corrected_loss_text = ""
+    corrected_reason = ""
+    uncorrected_reason = ""
 
     def symbol(self, name: str) -> str:
         """The paper's symbol of an error, given ECE or CE."""
@@ -97,6 +108,11 @@ class Property(ABC):
         n, k = proba.shape
         samples = (self.sample(np.full(n, j), proba) for j in range(k))
         return np.stack([np.asarray(sample.loss(corrected)) for sample in samples], axis=1)
+
+    def observed(self, sample: Sample, rows: Array) -> Array:
+        """How often the outcome of each view came among some rows."""
+        w = sample.row_weights[rows]
+        return np.asarray(sample.outcome(slice(None), rows) @ w / w.sum())
 
     @abstractmethod
     def check(self, y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Array, Array]:
@@ -138,10 +154,17 @@ class _OfTopClass(Property):
 
     kind = "confidence"
     picks_outcome = True
+    corrects = True
     loss_name = "confidence_loss"
     notion = "top-class"
     residual_text = "c − z"
     loss_text = "(c − z)²"
+    correction_text = "n⁻² Σ(1 − z_i)"
+    corrected_loss_text = "confidence loss 1 − z + (c − z)²"
+    corrected_reason = "squared bin sums plus the correction (1 − accuracy)/n: naming the likeliest class is optimal"
+    uncorrected_reason = (
+        "for three or more classes it pays to change which class is on top; the correction repairs this"
+    )
 
     def symbol(self, name: str) -> str:
         return f"Conf{name}"

@@ -211,7 +211,7 @@ class BinningRule:
         """The cell of each row, where all views of a vector share it."""
         return None
 
-    def sketched(self, reports: Array, top: Array) -> list[Array]:
+    def ranked(self, reports: Array, top: Array) -> list[Array]:
         """What an open rule sorts: the reports of each view."""
         return [reports] if reports.ndim == 1 else list(reports.T)
 

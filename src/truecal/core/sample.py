@@ -95,9 +95,10 @@ class Sample:
     """Whether reports are probabilities of one event, the same for every model."""
     bounds: Bounds | None = (0.0, 1.0)
     variance: Array | None = None
-    """Of positions on a scale: the variance of each row's outcome under calibration."""
+    """Of positions on a scale and of weighted outcomes: the variance of each outcome under calibration."""
     wrong: Array | None = None
-    """For confidence: which top classes were wrong (with soft labels, how much), the source of its correction."""
+    """What the loss has beyond the squared residual, the source of the correction. For confidence: which top classes
+    were wrong (with soft labels, how much). Of weighted outcomes: what their weights, not squared, leave."""
     distributions: Array | None = None
     """The distributions over classes that the reports come from, where they do: labels of a calibrated world. (n,) are
     probabilities of class 1 of two."""

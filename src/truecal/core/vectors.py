@@ -41,7 +41,7 @@ class ArgmaxQuantile(CountedRule, VectorRule):
     def frozen(self, edges: Array) -> BinningRule:
         return ArgmaxEdges(edges)
 
-    def sketched(self, reports: Array, top: Array) -> list[Array]:
+    def ranked(self, reports: Array, top: Array) -> list[Array]:
         """The confidence within each argmax class."""
         confidence = reports[np.arange(len(reports)), top]
         return [confidence[top == j] for j in range(reports.shape[1])]

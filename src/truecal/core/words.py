@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS", "confidence_loss": "loss"}
+LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS", "ipcw_brier": "IPCW Brier", "confidence_loss": "loss"}
 """What losses that models are ordered by are called."""
 SHOWN = 4
 """Models named in a list; the rest are counted."""

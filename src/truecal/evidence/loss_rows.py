@@ -13,6 +13,9 @@ from ..kinds.kind import LossTable
 def loss_values_of(inputs: Inputs) -> Iterator[tuple[str, Losses]]:
     """The losses that are defined for a kind of predictions, one after the other."""
     for table in inputs.kind.loss_tables(inputs):
+        if table.value is not None:
+            yield table.name, view_losses(table.value, table.distributions, None, table.shares)
+            continue
         if table.per_view:
             yield table.name, view_losses(inputs.y, table.distributions, None)
             continue

@@ -209,7 +209,7 @@ class _Work:
         found = self.found
         if name in BASELINES:
             baseline = BASELINES[name]
-            value = baseline.of(self.inputs.sample(baseline.property))
+            value = baseline.of(self.inputs.sample(baseline.property.at_thresholds(self.inputs.thresholds)))
             found.errors.append(ErrorValue(name, baseline.symbol, baseline.truthful, None, value))
             return
         sample = self.inputs.sample(name)
@@ -236,9 +236,9 @@ class _Work:
             return
         each = view_values(sample, property, settings.level, self.clusters, settings.view_names)
         if property.label_by_label and not self.inputs.soft:
-            about = (settings.plan, settings.level, settings.seed, self.clusters)
+            about = (settings.plan, settings.level, settings.seed, self.clusters, property.noun)
             found.test, each = tested_views(sample, each, *about)
-        found.views = tuple(each) if property.place else worst_first(each)
+        found.views = tuple(each) if property.in_order else worst_first(each)
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:
         """The named error at every bin count that is measured, the one in summaries, and those that have a row."""
@@ -350,7 +350,9 @@ class _Work:
         if sample.views == 1 and not is_tensor(sample.reports):
             reports = np.asarray(sample.reports, dtype=float).ravel()
             histogram = np.histogram(reports, HISTOGRAM_BARS, (0.0, 1.0), weights=sample.row_weights)[0]
-        return Reliability(name, m, frozen.table(place), bands, histogram)
+        property, names = frozen.error.property, self.settings.view_names
+        called = [property.view_name(j, names) for j in range(sample.views)] if property.in_order else ()
+        return Reliability(name, m, frozen.table(place), bands, histogram, tuple(called))
 
     def _dependent(self, frozen: BinnedSample) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""

@@ -142,7 +142,7 @@ def _views(stream: StreamState, headlines: Mapping[str, StreamEntry], level: flo
         word = between_units(level_gap, residual.sum(axis=(1, 2)), weight).word
         gap = gap_from(spread, word, level, entry.n_bins, stream.rows, entry.error.symbol)
         found.append(ViewValue(property.view_name(j, names), came, told, gap))
-    return tuple(found) if property.place else worst_first(found)
+    return tuple(found) if property.in_order else worst_first(found)
 
 
 def _headlines(stream: StreamState) -> dict[str, StreamEntry]:

@@ -17,7 +17,7 @@ from ..kinds.numbers import NO_THRESHOLDS, Distribution
 from ..sums.errors import CalibrationError
 
 if TYPE_CHECKING:
-    from .sketch import EdgeSource
+    from .kept_rows import EdgeSource
 
 UNIFORM = "uniform"
 STATE_BYTES = 64 << 20
@@ -56,11 +56,11 @@ class StreamEntry:
         """Errors of one property over the same cells share a table."""
         return COMPOSED[self.name].property.kind, self.rule.counted
 
-    def freeze(self, sketch: EdgeSource) -> StreamEntry:
+    def freeze(self, predictions: EdgeSource) -> StreamEntry:
         """The same error over edges between bins of about equal numbers of rows."""
         assert self.n_bins is not None
-        edges = sketch.edges(self.n_bins, (0.0, 1.0))
-        return replace(self, rule=self.rule.frozen(edges), tied=sketch.tied(edges))
+        edges = predictions.edges(self.n_bins, (0.0, 1.0))
+        return replace(self, rule=self.rule.frozen(edges), tied=predictions.tied(edges))
 
     def read(self, table: BinTable) -> BinTable:
         """The counted cells as a table of the rule."""

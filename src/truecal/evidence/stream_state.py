@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..core.table import BinTable
 from ..core.types import Array
 from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.inputs import Inputs
-from .sketch import ACCURACY, Kept, Sketch
+from .kept_rows import EdgeSource, KeptRows, SortedViews
 from .stream_losses import LossSums
 from .stream_plan import CELL_BYTES, StreamEntry, at_rows, state_bytes
 from .stream_table import StreamTable, check_cells, tally
@@ -44,15 +44,14 @@ class StreamState(Shared):
         if any(entry.thresholds != self._thresholds for entry in entries):
             raise ValueError("errors must have the same thresholds")
         self._rows = 0
-        self._observed = 0
         self._expected = 0
         """The rows that are known to come: many are worth compiled loops from the first on."""
         self._torn = False
         """Whether something (Ctrl-C, no memory) ended the counting of a batch half-way."""
-        self.accuracy = ACCURACY
         self._shape: tuple[int | None, str] | None = None
         """Classes (None: one number per row) and dtype of the predictions."""
-        self._sketches: dict[Key, Sketch] = {}
+        self.first_pass = KeptRows()
+        """The predictions observed, until they are frozen into edges."""
         self._tallies: dict[Key, StreamTable] = {}
         self._losses: LossSums | None = None
         self._waiting: list[Inputs] = []
@@ -71,15 +70,20 @@ class StreamState(Shared):
         """Whether all cells are known, so that labels may be read."""
         return not any(entry.open or getattr(entry.rule, "n_bins", None) == "auto" for entry in self._entries)
 
-    def expect(self, rows: int, accuracy: int = ACCURACY) -> Self:
-        """So many rows will come, and sketches are to have that accuracy (KLL's k). Returns the stream itself."""
-        self._expected, self.accuracy = rows, accuracy
+    def expect(self, rows: int) -> Self:
+        """Set how many rows will come. Returns the stream itself."""
+        self._expected = rows
         return self
 
     @property
-    def expected(self) -> tuple[int, int]:
-        """The arguments of `expect`."""
-        return self._expected, self.accuracy
+    def observed(self) -> int:
+        """How many rows a first pass had."""
+        return self.first_pass.observed
+
+    @property
+    def expected(self) -> int:
+        """How many rows will come, 0 where that is not known."""
+        return self._expected
 
     @property
     def rows(self) -> int:
@@ -96,51 +100,23 @@ class StreamState(Shared):
     def look_at(self, reports: Array) -> None:
         """Predictions of a first pass that have been validated."""
         self._check_shape(reports)
-        inputs = self._without_labels(reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        for key, entry in self._open().items():
-            columns = entry.rule.sketched(inputs.sample(entry.name).reports, top)
-            if key not in self._sketches:
-                self._sketches[key] = Sketch.empty(len(columns), self.accuracy)
-            self._sketches[key].add(columns)
-        self._observed += len(reports)
+        self.first_pass.add(reports)
 
-    def _open(self) -> dict[Key, StreamEntry]:
-        """An entry for every kind of sketch."""
-        return {(COMPOSED[e.name].property.kind, type(e.rule).__name__): e for e in self._entries if e.open}
-
-    @one_at_a_time
-    def freeze_by(self, kept: Sequence[Array], rows: int) -> None:
-        """Make the edges from predictions that have been validated, for so many rows."""
-        for reports in kept:
-            self._check_shape(reports)
-        every = np.concatenate(kept)
-        self._freeze(rows, self._kept_distributions(every))
-        self._observed = len(every)
-
-    def _freeze(self, n: int, distributions: Mapping[Key, Sketch | Kept]) -> None:
-        """Edges from the distributions of predictions, for n rows."""
+    def _freeze(self, n: int, reports: Array) -> None:
+        """Make the edges from predictions, for n rows."""
         assert self._shape is not None
+        inputs = Inputs(self._kind, self._kind.unlabelled(reports), reports, thresholds=self._thresholds)
+        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
+        sources: dict[Key, EdgeSource] = {}
         entries = []
         counted = at_rows(self._entries, n, self._shape[0] or 1, self._blocks)
         refuse_size(counted, self._blocks, self._shape[0] or 1)
         for entry in counted:
             key = (COMPOSED[entry.name].property.kind, type(entry.rule).__name__)
-            entries.append(entry.freeze(distributions[key]) if entry.open else entry)
+            if entry.open and key not in sources:
+                sources[key] = SortedViews.of(entry.rule.ranked(inputs.sample(entry.name).reports, top))
+            entries.append(entry.freeze(sources[key]) if entry.open else entry)
         self._entries = tuple(dict.fromkeys(entries))
-
-    def _kept_distributions(self, reports: Array) -> dict[Key, Kept]:
-        """The predictions that edges are made from, by property and kind of rule."""
-        inputs = self._without_labels(reports)
-        top = top_class(reports) if reports.ndim == 2 else np.empty(0)
-        return {
-            key: Kept.of(entry.rule.sketched(inputs.sample(entry.name).reports, top))
-            for key, entry in self._open().items()
-        }
-
-    def _without_labels(self, reports: Array) -> Inputs:
-        """Predictions alone, for what looks at nothing else."""
-        return Inputs(self._kind, self._kind.unlabelled(reports), reports, thresholds=self._thresholds)
 
     def _check_shape(self, reports: Array) -> None:
         found = (reports.shape[1] if reports.ndim == 2 else None, reports.dtype.name)
@@ -220,9 +196,7 @@ class StreamState(Shared):
 
     def without_rows(self) -> Self:
         """A separate stream over the same bins, without rows."""
-        return type(self)(self._entries, self._blocks, self._labels, self._pos_label).expect(
-            self._expected, self.accuracy
-        )
+        return type(self)(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected)
 
     @one_at_a_time
     def absorb(self, other: StreamState) -> None:
@@ -247,11 +221,6 @@ class StreamState(Shared):
         """The sums by property and cells."""
         return self._tallies
 
-    @property
-    def sketches(self) -> dict[Key, Sketch]:
-        """The distributions observed, by property and kind of rule, until they are frozen into edges."""
-        return self._sketches
-
     @one_at_a_time
     def tally_of(self, entry: StreamEntry) -> StreamTable:
         """The sums behind the table of one of the entries."""
@@ -265,9 +234,9 @@ class StreamState(Shared):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that is neither an error, a sketch nor a sum."""
+        """All that is neither an error, a prediction nor a sum."""
         labels = listed(self._labels)
-        counts = {"rows": self._rows, "observed": self._observed, "shape": self._shape, "units": self.units}
+        counts = {"rows": self._rows, "observed": self.observed, "shape": self._shape, "units": self.units}
         return {"blocks": self._blocks, "labels": labels, "pos_label": self._pos_label, **counts}
 
     @property

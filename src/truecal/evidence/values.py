@@ -73,6 +73,8 @@ class Reliability:
     bands: ConsistencyBands | None
     histogram: Array | None = None
     """Rows (or weight) in equal parts of [0, 1], of diagrams with one view whose rows are known."""
+    names: tuple[str, ...] = ()
+    """What each view is called, where they have an order."""
 
     @property
     def axes(self) -> tuple[str, str]:

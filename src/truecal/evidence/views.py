@@ -84,11 +84,12 @@ def tested_views(
     level: float,
     seed: int,
     clusters: Groups | None,
+    noun: str,
 ) -> tuple[CalibrationTest, list[ViewValue]]:
     """The test of all labels, and each with its corrected p-value."""
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))
     names = [view.name for view in views]
-    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level, clusters)
+    test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level, clusters, noun)
     return test, [
         replace(
             view,

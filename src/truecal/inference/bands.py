@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any, final
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..core.cells import SUMMED_ROWS, BinCells, Bins
 from ..core.data import check_positive_int, shown
 from ..core.parameters import described
+from ..core.properties import Property
 from ..core.result import Result
 from ..core.sample import Sample
 from ..core.types import Array
@@ -90,7 +92,7 @@ def consistency_bands(
     metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.binning.several:
         raise ValueError("consistency_bands draws one diagram: pass one n_bins, not several")
-    if not metric.property.of_classes:
+    if not metric.has_gap and not metric.property.of_classes:
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
     return bands_of(BinnedSample.of(metric, sample), 0, level, draws, seed, classes)
@@ -102,6 +104,7 @@ def bands_of(
     """The bands at bin count number `place` of an error with its cells."""
     metric, sample = frozen.error, frozen.sample
     chosen = _chosen(sample, classes)
+    normal = None if metric.property.of_classes else float(-ndtri((1 - level) / 2))
     rng = np.random.default_rng(seed)
     rows = []
     for piece in frozen:
@@ -109,6 +112,9 @@ def bands_of(
             raise ValueError(f"consistency_bands needs bins; {metric.binning!r} averages over cuts")
         for j in range(piece.columns.start, piece.columns.stop):
             if j in chosen:
+                if normal is not None:
+                    rows.append(_normal_band(metric.property, sample, piece.cells, place, j, normal))
+                    continue
                 rows.append(_view_band(sample, piece.cells, place, j, draws, level, rng))
     width = max(row.shape[1] for row in rows)
     wide = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=np.nan) for row in rows]
@@ -166,6 +172,21 @@ def _view_band(
     filled = np.full((5, bins.total), np.nan)
     filled[0] = 0.0
     filled[:, bins.occupied] = [count, *means]
+    return filled
+
+
+def _normal_band(property: Property, sample: Sample, form: BinCells, place: int, j: int, z: float) -> Array:
+    """The same of weighted outcomes: the observed frequencies of the property, and the variance of their sums."""
+    assert sample.variance is not None
+    bins, w, u = form.bins[place], sample.row_weights, sample.view(j).astype(np.float64)
+    home = bins.occupied[bins.home(form.sizes)][form.atom]
+    sums = [np.bincount(home, x, bins.total) for x in (w, w * u, np.square(w) * sample.variance[:, j])]
+    filled = np.full((5, bins.total), np.nan)
+    filled[0] = count = sums[0]
+    for b in np.flatnonzero(count > 0):
+        report, half = sums[1][b] / count[b], z * np.sqrt(sums[2][b]) / count[b]
+        came = property.observed(sample, np.flatnonzero(home == b))[j]
+        filled[1:, b] = report, came, max(report - half, 0.0), min(report + half, 1.0)
     return filled
 
 

@@ -273,7 +273,7 @@ def calibration_test(
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
         names = [metric.property.view_name(j) for j in range(sample.views)]
-        found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters)
+        found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters, metric.property.noun)
     elif clusters is not None:
         from .sign_flips import cluster_test
 

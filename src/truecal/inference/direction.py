@@ -212,7 +212,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     if sample.event and not few:
         spread, extreme = _spread(sample, groups, folds)
     about = (gap, se, report, came, sample.wrong is not None, sample.rows, pvalue)
-    return MeanGap(*about, spread, extreme, clear, ON_SCALE if sample.variance is not None else "")
+    return MeanGap(*about, spread, extreme, clear, ON_SCALE if sample.variance is not None and not sample.event else "")
 
 
 def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:

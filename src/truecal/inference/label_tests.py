@@ -12,8 +12,10 @@ from ..core.properties import Binary
 from ..core.sample import Sample
 from ..core.types import Groups
 from .calibration import CalibrationTest, FormDetail, omnibus_test
-from .null import LABEL_BY_LABEL
+from .null import LABEL_BY_LABEL, POSITIVE
 from .sign_flips import cluster_test
+
+ROW_SIGNS = "given its prediction, the weighted residual of a row has mean 0: for many rows its sign may be flipped"
 
 
 def one_view(sample: Sample, j: int) -> Sample:
@@ -21,6 +23,8 @@ def one_view(sample: Sample, j: int) -> Sample:
     outcome = sample.outcome(slice(j, j + 1))[0]
     hard = bool(np.isin(outcome, (0.0, 1.0)).all())
     about: dict[str, Any] = {"marks": outcome == 1} if hard else {"values": outcome}
+    if not hard and sample.variance is not None:
+        about["variance"] = np.ascontiguousarray(sample.variance[:, j])
     weights: dict[str, Any] = {"weights": sample.weights, "weight_exponent": sample.weight_exponent}
     return Sample(Binary.kind, np.ascontiguousarray(sample.view(j)), **about, **weights, event=True)
 
@@ -32,19 +36,23 @@ def label_test(
     names: Sequence[str],
     level: float = 0.95,
     clusters: Groups | None = None,
+    noun: str = "label",
 ) -> tuple[CalibrationTest, list[float]]:
     """A test of each label, joined by Holm's method, and the corrected p-value of each.
 
     The labels of a row depend on each other in unknown ways, so nothing can be drawn for all of them together; each
-    label alone is drawn from its predictions, and Holm's method is valid under any dependence.
+    label alone is drawn from its predictions, and Holm's method is valid under any dependence. Weighted outcomes cannot
+    be drawn: the signs of their residuals are flipped row by row.
     """
-    tests = []
+    tests, drawn = [], LABEL_BY_LABEL if sample.variance is None else POSITIVE
     for j in range(sample.views):
         view = one_view(sample, j)
-        if clusters is None:
+        if clusters is None and view.marks is not None:
             tests.append(omnibus_test(view, draws(view), seed, level=level))
-        else:
-            tests.append(cluster_test(view, clusters, draws(view), seed, level))
+            continue
+        own = (np.arange(view.rows), view.rows) if clusters is None else clusters
+        tests.append(cluster_test(view, own, draws(view), seed, level))
+        drawn = ROW_SIGNS if clusters is None else tests[j].null
     raw = [test.pvalue for test in tests]
     corrected, worst = holm(raw), int(np.argmin(raw))
     joined = replace(
@@ -53,9 +61,9 @@ def label_test(
         strongest=f"{names[worst]}: {tests[worst].strongest}",
         reason=f"{names[worst]}: {tests[worst].reason}",
         low_gap=tests[worst].low_gap / float(np.sqrt(sample.views)),
-        null=LABEL_BY_LABEL if clusters is None else tests[worst].null,
+        null=drawn,
         details=tuple(FormDetail(name, test.pvalue, low=test.low_gap) for name, test in zip(names, tests, strict=True)),
-        name=f"each of {sample.views} labels",
+        name=f"each of {sample.views} {noun}{'s' * (sample.views > 1)}",
         looks=sample.views,
     )
     return joined, corrected

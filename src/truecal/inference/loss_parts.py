@@ -30,7 +30,11 @@ def own_losses(frozen: BinnedSample, other: BinnedSample | None = None) -> Losse
         return _two_outcomes(a, b, float(corrected), same=not property.picks_outcome)
     if property.label_by_label:
         assert a.values is not None
-        return view_losses(a.values, a.reports, None if b is None else b.reports)
+        second = None if b is None else b.reports
+        if not property.corrects:
+            return view_losses(a.values, a.reports, second)
+        rows = a.loss(corrected) - (0.0 if b is None else b.loss(corrected))
+        return view_losses(rows, a.reports, second, a.shares)
     if a.labels is None or a.distributions is None:
         return given_values(a.loss() if b is None else a.loss() - b.loss())
     return loss_values(

@@ -131,9 +131,11 @@ def _compiled(loss: str, y: Array, proba: Array) -> Callable[[slice], Values] | 
     return lambda rows: Values(*loops.row_losses(loss, y[rows], proba[rows]))
 
 
-def view_losses(outcomes: Array, first: Array, second: Array | None) -> Losses:
+def view_losses(outcomes: Array, first: Array, second: Array | None, shares: Array | None = None) -> Losses:
     """Σ_j (p_j − y_j)²/k of rows with several labels, or first minus second. How the labels of a row depend on each
-    other is unknown, so its range is that of all labels surprising at once."""
+    other is unknown, so its range is that of all labels surprising at once. `outcomes` (n,) are the losses themselves,
+    where outcomes have weights; `shares` is what each view counts."""
+    each = 1.0 if shares is None else shares
 
     def of(rows: slice) -> Values:
         y, mean = outcomes[rows].astype(np.float64), first[rows].astype(np.float64)
@@ -141,10 +143,13 @@ def view_losses(outcomes: Array, first: Array, second: Array | None) -> Losses:
         if second is not None:
             other = second[rows].astype(np.float64)
             absent, present, mean = absent - np.square(other), present - np.square(1 - other), (mean + other) / 2
-        value = np.square(first[rows] - y) - (0.0 if second is None else np.square(second[rows] - y))
-        high, low = np.maximum(absent, present).mean(axis=1), np.minimum(absent, present).mean(axis=1)
-        surprise = np.maximum(2 * mean * (1 - mean), 0.0).mean(axis=1)
-        return Values(value.mean(axis=1), high, low, surprise, float(high.max()))
+        value = y
+        if y.ndim == 2:
+            value = np.square(first[rows] - y) - (0.0 if second is None else np.square(second[rows] - y))
+            value = (each * value).mean(axis=1)
+        high, low = ((each * x).mean(axis=1) for x in (np.maximum(absent, present), np.minimum(absent, present)))
+        surprise = (each * np.maximum(2 * mean * (1 - mean), 0.0)).mean(axis=1)
+        return Values(value, high, low, surprise, float(high.max()) if y.ndim == 2 else np.inf)
 
     step = max(1, _BLOCK // first.shape[1])
     return Losses(len(first), of, step, 0.0 if second is None else -np.inf)

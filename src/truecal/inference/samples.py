@@ -7,7 +7,8 @@ model's probability π of the answer. With z whether the answer is right and d =
 
     gap² = mean over cells of the mean product d·d′ of two *different* questions,
 
-which estimates the mean square of E[π − z | cell] without bias: the sampling noise of two questions is independent.
+which estimates the mean square of E[π − z | cell]: the sampling noise of two questions is independent. Cells come from
+the shares themselves, so that the estimate is unbiased as the number of questions grows.
 Each question is split several times, both halves in both roles; splits of a question are rows of one cluster, so that
 no two of them meet in a product, and intervals take questions as units (`spread`). The loss (report − z)² + 1 − z holds
 the sampling variance of the report, π(1 − π)/K_B, of which share·(1 − share)/(K_B − 1) is an unbiased estimate, taken
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
+from ..core.cells import block_bin
 from ..core.properties import TopLabel
 from ..core.rules import auto_bins
 from ..core.sample import Sample
@@ -35,7 +37,7 @@ from ..sums.errors import signed_root
 from .calibration import CalibrationTest, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
 from .sign_flips import BlockForm, block_test
-from .spread import Spread, fold_bins, spread_of
+from .spread import Spread, spread_of
 from .view_sums import Of, View, ViewSums
 
 SPLITS = 8
@@ -101,9 +103,11 @@ def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Ar
 
 
 def share_cells(split: Halves, n_bins: int) -> Array:
-    """Quantile cells of the shares in half A; equal shares stay together."""
-    cell = fold_bins(split.share, (np.zeros(len(split.share), dtype=np.intp), 1), n_bins)
-    return np.unique(cell, return_inverse=True)[1].reshape(-1)
+    """Quantile cells of the shares in half A; equal shares share the cell of the first, as with ties="together"."""
+    _, place, counts = np.unique(split.share, return_inverse=True, return_counts=True)
+    first, n = np.cumsum(counts) - counts, len(split.share)
+    cell = block_bin(first, first + 1, n, min(n_bins, n // 2))
+    return np.unique(cell[place.reshape(-1)], return_inverse=True)[1].reshape(-1)
 
 
 def auto_cells(n: int) -> int:

@@ -33,6 +33,7 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text
 from ..kinds.inputs import Inputs, Progress, one_to_one, read_inputs
+from ..sums.errors import NAMED
 from .checks import check_draws, check_groups, check_level, p_of_draws
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
@@ -70,17 +71,23 @@ class Segment(Result):
     direction: str
     pvalue: float
     finding: int | None = None
+    noun: str = "class"
+    """What `of` names."""
+
+    @property
+    def about(self) -> str:
+        """ " (class cat)", where the numbers are about one class."""
+        return f" ({self.noun} {self.of})" if self.of else ""
 
     @property
     def text(self) -> str:
         """One line with everything but the p-value."""
-        about = f" (class {self.of})" if self.of else ""
         size = f"{abs(self.gap):.1f} points {self.direction}"
         if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
             size = f"mean difference {self.gap:+.1f} points"
             size = size if self.direction == NO_DIRECTION else f"{self.direction}, {size}"
         return (
-            f"{self.name}{about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
+            f"{self.name}{self.about}: {size} [{self.low:+.1f}, {self.high:+.1f}], {self.rows} rows, "
             f"predicted {self.mean_prediction:.1%}, observed {self.observed:.1%}"
         )
 
@@ -150,7 +157,7 @@ class Segments(Pictured):
         heads = ("finding", "rows", "predicted", "observed", "gap in points", "direction", "p", "overlapping")
         rows = (
             (
-                s.name + (f" (class {s.of})" if s.of else ""),
+                s.name + s.about,
                 str(s.rows),
                 f"{s.mean_prediction:.1%}",
                 f"{s.observed:.1%}",
@@ -244,7 +251,11 @@ def segments_of(
     clusters: Groups | None = None,
 ) -> Segments:
     """The segments of validated predictions."""
-    inputs.check_one_label("segments")
+    if error is None and inputs.kind.row_signs:
+        clusters = (np.arange(inputs.n_samples), inputs.n_samples) if clusters is None else clusters
+        classes = inputs.kind.view_names(inputs.thresholds, None)
+    else:
+        inputs.check_one_label("segments")
     if clusters is not None and clusters[1] < FEWEST_CLUSTERS:
         raise ValueError(f"segments needs at least {FEWEST_CLUSTERS} groups, got {clusters[1]}")
     columns = read_features(features, inputs.n_samples, bins, min_rows)
@@ -253,12 +264,13 @@ def segments_of(
     forms = _forms(inputs, error, groups, clusters)
     draws = _planned(forms, groups) if draws is None else draws
     largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
-    return _found(forms, groups, largest, level, tuple(column.name for column in columns), classes)
+    names = tuple(column.name for column in columns)
+    return _found(forms, groups, largest, level, names, classes, error or inputs.kind.segment_errors[0])
 
 
 def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
     for column in columns:
-        if one_to_one(column.code, inputs.y):
+        if any(one_to_one(column.code, outcome) for outcome in inputs.kind.outcomes(inputs.y)):
             raise ValueError(
                 f"feature {shown(column.name)} is the outcome under another name: given the outcome, every model looks "
                 "miscalibrated; leave it out"
@@ -433,11 +445,11 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups
     sample = inputs.sample(name)
     u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
     proba = None
-    if sample.views > 1:
+    if sample.views > 1 and not inputs.kind.row_signs:
         u = np.clip(u, 0.0, None)
         u /= u.sum(axis=1, keepdims=True)
         proba = u
-    confidence = sample.wrong is not None
+    confidence = NAMED[name].property.picks_outcome
     spread = inputs.kind.one_event
     return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, spread, confidence, clusters)
 
@@ -448,7 +460,13 @@ def _outcomes(sample: Sample) -> Array:
 
 
 def _found(
-    forms: _Forms, groups: Grouping, largest: Array, level: float, features: tuple[str, ...], classes: Any
+    forms: _Forms,
+    groups: Grouping,
+    largest: Array,
+    level: float,
+    features: tuple[str, ...],
+    classes: Any,
+    error: str,
 ) -> Segments:
     draws, views = len(largest), forms.reports.shape[1]
     ordered = np.sort(largest)
@@ -483,6 +501,7 @@ def _found(
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
     found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)
     titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
+    noun = NAMED[error].property.noun if forms.proba is None else "class"
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
         at: Segment(
@@ -497,6 +516,7 @@ def _found(
             direction=words(at),
             pvalue=float(p[at]),
             finding=None if home[at] < 0 else int(home[at]) + 1,
+            noun=noun,
         )
         for at in order
     }

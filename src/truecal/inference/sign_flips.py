@@ -192,18 +192,20 @@ def _forms_of(sample: Sample, block: Array, blocks: int) -> tuple[list[_Form], l
         found.append(_Form(Form("class frequencies", RATES), sums, rare, 100 * float(abs(rates).max()), pooled=True))
     else:
         outcome = sample.labels if sample.marks is None else sample.marks
+        outcome = sample.values if sample.variance is not None else outcome
         if outcome is None or outcome.ndim == 2:
             raise ValueError("calibration_test needs one label per row; these are distributions over labels")
         u = doubled(sample.reports if proba is None else proba if proba.ndim == 1 else proba[:, 1])
         r = w * (u - outcome)
-    found = [*_scalar_forms(u, r, w, block, blocks, "confidence: " if top_only else ""), *found]
+    variance = np.square(w) * (u * (1 - u) if sample.variance is None else sample.variance)
+    found = [*_scalar_forms(u, r, w, variance, block, blocks, "confidence: " if top_only else ""), *found]
     return found, [float(each.sums.sum()) for each in found], rates
 
 
-def _scalar_forms(u: Array, r: Array, w: Array, block: Array, blocks: int, prefix: str) -> list[_Form]:
-    """Level, slope and quantile bins of one probability per row."""
+def _scalar_forms(u: Array, r: Array, w: Array, variance: Array, block: Array, blocks: int, prefix: str) -> list[_Form]:
+    """Level, slope and quantile bins of one probability per row, with the variance of each residual r."""
     inside, total = np.clip(u, CLIP, 1 - CLIP), float(w.sum())
-    x, variance = logit(inside), np.square(w) * u * (1 - u)
+    x = logit(inside)
     sizes = 100 * abs(r.sum()) / total, 100 * abs(r @ x) / np.sqrt(max(float(w @ np.square(x)), CLIP) * total)
     found = [
         _of_rows(Form(prefix + "mean", RANK_ONE, True), r, variance, sizes[0], block, blocks),

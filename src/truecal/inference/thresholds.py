@@ -350,10 +350,10 @@ def discrimination(inputs: Inputs, level: float, groups: Groups | None = None) -
     influence of each row, or cluster, on the logit scale.
     """
     check_level(level)
-    top = inputs.top_label()
     n = inputs.n_samples
-    if n < 2 or inputs.soft or inputs.weights is not None:
+    if n < 2 or not inputs.kind.ranks_confidence or inputs.soft or inputs.weights is not None:
         return ()
+    top = inputs.top_label()
     order = np.argsort(-top.reports, kind="stable").astype(np.int32)
     wrong, confidence = (~top.y[order].astype(bool)).astype(np.float64), top.reports[order]
     new = np.append(True, confidence[1:] != confidence[:-1])

@@ -67,6 +67,30 @@ class LabelFile(NamedTuple):
     note: str
 
 
+# -- risks at horizons -------------------------------------------------------------------------------------------------
+
+
+def read_risk_table(
+    path: str | os.PathLike[str],
+    others: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    header: bool | None = None,
+) -> tuple[Floats, str]:
+    """A column of risks per horizon: those that `columns` names, or all numbers but `others`; and what was read."""
+    request = Request(os.fsdecode(path), None, None if columns is None else tuple(columns), header=header)
+    source = _opened(request)
+    for name in (*others, *(columns or ())):
+        if name not in source.forms:
+            raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
+    rest = [name for name, form in source.forms.items() if name not in others and form in (NUMBER, WHOLE, VECTOR)]
+    chosen = tuple(columns or rest)
+    if not chosen:
+        raise request.refuse(f"expected a {source.what} of risks per horizon: name them with {COLUMNS_OPTION}")
+    table = source.numbers(chosen, False)
+    return table.reshape(len(table), -1), f"risks from {source.what}s {listing(chosen)}"
+
+
 # -- forecasts of a number ---------------------------------------------------------------------------------------------
 
 

@@ -134,7 +134,7 @@ def from_hub(request: Request, source: Source, target: Source | None) -> tuple[R
     made = wide(request, source, ("pmf",), target)
     columns = {f"prob_{name}": j for j, name in enumerate(made.levels)}
     more = {"label": made.outcomes} if made.outcomes is not None else {}
-    tasks = [name for name in made.tasks if name != "target"]
+    tasks = [name for name in made.tasks if name != "target"] if target is not None else []
     forms = dict.fromkeys(columns, NUMBER) | dict.fromkeys([*tasks, *more], "text")
 
     def numbers(names: Sequence[str], gaps: bool) -> Floats:

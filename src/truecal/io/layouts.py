@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from truecal.io.column_rules import (
     BOXES,
     COLUMNS_OPTION,
@@ -47,6 +49,8 @@ from truecal.io.roles import (
     sum_to_one,
 )
 
+FEWEST_DECIDED = 10
+"""Fewer rows may lie on the sides of a threshold by chance."""
 _ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
 
 
@@ -247,6 +251,9 @@ class _Search:
             wanted = f"{' or '.join(ROLES['correct'])}, or {', '.join(ROLES['prediction'][:6])} with a label"
             found = listing(self.forms)
             raise self.request.refuse(f"expected with {quote(confidence)} a {self.what} {wanted}, found {found}")
+        if prediction is not None and self._decides(confidence, prediction):
+            why = f"by its name; {quote(prediction)} says whether it is above a threshold"
+            return self._found([confidence], why, None, of=" of class 1")
         source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
         shown = shown_columns([confidence], self.what)
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
@@ -254,6 +261,18 @@ class _Search:
         log = means is not None and means.log
         note += "; exp of the log-probabilities" if log else ""
         return Layout("top_label", (), None, True, prediction, confidence, correct, note, log=log)
+
+    def _decides(self, name: str, prediction: str) -> bool:
+        """Whether class 1 is predicted where a number is above a threshold, so that it is the number of class 1."""
+        found = None if self.peek is None else self.peek([name, prediction])
+        facts = self._facts([name])
+        if found is None or not facts[name].in_unit or facts[name].missing or facts[name].numbers.min() >= 0.5:
+            return False
+        predicted = [polarity(value) for value in found[prediction]]
+        if None in predicted or len(set(predicted)) < 2 or len(predicted) < FEWEST_DECIDED:
+            return False
+        one = np.array(predicted, dtype=bool)
+        return bool(facts[name].numbers[one].min() > facts[name].numbers[~one].max())
 
     def _prediction(self) -> str | None:
         """The column of predicted labels: by its name, where its values are no fractions."""
@@ -391,9 +410,10 @@ class _Search:
             return ""
         if not unit:
             kept = [n for n in facts if is_prediction(n)]
+            what = "decisions" if all(facts[n].numbers is None or facts[n].whole for n in kept) else "numbers"
             return (
                 "no column has fractions between 0 and 1"
-                + (f", and {listing(kept)} holds decisions without a probability" if kept else "")
+                + (f", and {listing(kept)} holds {what} without a probability" if kept else "")
                 + ": write the predicted probabilities to the file (predict_proba)"
             )
         one = unit if sum_to_one(facts, unit) else unit[:1]

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -128,9 +129,11 @@ def _head(request: Request) -> Head:
     lines, cells = first
     if len(cells) > MOST_COLUMNS:
         raise failure(path, f"expected at most {MOST_COLUMNS} columns, got {len(cells)}")
+    if second is not None and len(cells) == len(second[1]) - 1 and _has_row_names(path, delimiter):
+        cells = ["", *cells]
     if not _is_header(request, cells, None if second is None else second[1], delimiter, decimal):
         return Head(tuple(str(j) for j in range(len(cells))), tuple(cells), delimiter, 0, decimal)
-    names = tuple(cell.strip() for cell in cells)
+    names = _numbered_twins(tuple(cell.strip() for cell in cells))
     check_names(path, names)
     if any("\n" in name or "\r" in name for name in names):
         raise failure(path, "a column name has a line break; expected all names on one line")
@@ -139,6 +142,23 @@ def _head(request: Request) -> Head:
     if len(second[1]) != len(names):
         raise failure(path, f"expected {len(names)} cells at row 0 (line {second[0]}), got {len(second[1])}")
     return Head(names, tuple(second[1]), delimiter, lines, decimal)
+
+
+def _has_row_names(path: str, delimiter: str) -> bool:
+    """Whether rows begin with a name that the header has not, as R writes them: all differ, and no row ends blank."""
+    rows = [cells for _, cells in itertools.islice(_records(path, delimiter), 1, SAMPLED_ROWS)]
+    return len({cells[0] for cells in rows}) == len(rows) > 1 and all(cells[-1].strip() for cells in rows)
+
+
+def _numbered_twins(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names as pandas reads them: a second x is x.1, but for names that say labels or predictions."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        told = scale_of(name) is not None or is_called(name, "truth", "label", "weak label", "prediction", "confidence")
+        found.append(f"{name}.{seen[name]}" if seen[name] and not told else name)
+        seen[name] += 1
+    return tuple(found)
 
 
 def _is_header(request: Request, cells: list[str], below: list[str] | None, delimiter: str, decimal: str) -> bool:
@@ -183,8 +203,9 @@ def _delimiter(path: str) -> str:
     header = lines[0] if lines else ""
     marks = [mark for mark in (";", "\t", "|") if mark in header]
     if "," not in header:
-        counts = {line.strip().count(" ") for line in lines}
-        spaces = suffix == ".txt" and len(counts) == 1 and counts != {0}
+        counts = [len(cells) for cells in csv.reader((line.strip() for line in lines), delimiter=" ")]
+        even = len(set(counts[1:] or counts)) == 1 and counts[-1] - counts[0] in (0, 1)
+        spaces = suffix == ".txt" and even and counts[-1] > 1
         return marks[0] if marks else " " if spaces else ","
     for mark in marks:
         cells = header.split(mark)

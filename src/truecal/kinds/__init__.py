@@ -7,9 +7,10 @@ from .multilabel import MULTILABEL
 from .named_errors import COMPOSED
 from .numbers import NUMBERS
 from .ordered import ORDERED
+from .survival import SURVIVAL
 from .top_label import SAMPLED_ANSWERS, TOP_LABEL, TopPredictions
 
-for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS):
+for _kind in (CLASSES, BINARY, ORDERED, MULTILABEL, NUMBERS, TOP_LABEL, SAMPLED_ANSWERS, SURVIVAL):
     register(_kind)
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NUMBERS",
     "ORDERED",
     "SAMPLED_ANSWERS",
+    "SURVIVAL",
     "TOP_LABEL",
     "Kind",
     "TopPredictions",

@@ -185,20 +185,28 @@ def read_inputs(
     columns: bool = False,
     task: str = "auto",
     thresholds: Any = None,
+    horizons: Any = None,
+    survival: bool = False,
+    censoring_by: Any = None,
 ) -> Inputs:
     """Validate one model: (n, k) distributions, (n,) probabilities of the positive class, or TopPredictions.
 
     Two columns are one probability, that of the positive class, unless the labels are distributions or `columns` says
     to keep them. With task "ordered" the columns are classes in their order, with "multilabel" labels of which several
-    may apply; a table of 0 and 1 whose rows do not all sum to 1 is always read as labels.
+    may apply; a table of 0 and 1 whose rows do not all sum to 1 is always read as labels. With `horizons` they are
+    risks of an event by then, or `survival` functions, and `censoring_by` has the strata of the censoring.
     Many predictions of classes in the memory of a GPU stay there; others are copied to the CPU.
     """
     known = tasks()
     if not isinstance(task, str) or task not in known:
         raise ValueError(f"task must be one of {', '.join(map(repr, known))}, got {shown(task)}")
     task = known[task]
-    given = Given(y_true, y_proba, labels, pos_label, sample_weight, columns, task, thresholds)
-    if task == "auto" and thresholds is None and y_true is not None and on_device(y_proba):
+    if horizons is None and (survival or censoring_by is not None):
+        raise ValueError("survival and censoring_by are for risks of censored times: pass horizons=")
+    given = Given(
+        y_true, y_proba, labels, pos_label, sample_weight, columns, task, thresholds, horizons, survival, censoring_by
+    )
+    if task == "auto" and thresholds is horizons is None and y_true is not None and on_device(y_proba):
         found = _read_on_device(given)
         if found is not None:
             return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arrays import on_cpu
 from ..core.data import check_probabilities
 from ..core.losses import LOSSES, Loss
 from ..core.properties import Property
@@ -32,6 +33,11 @@ class Given:
     """Whether two columns are two classes, not one probability."""
     task: str = "auto"
     thresholds: Any = None
+    horizons: Any = None
+    survival: bool = False
+    """Whether predictions are survival functions, not risks."""
+    censoring_by: Any = None
+    """The strata within which censoring is estimated."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,10 @@ class LossTable:
     """Where labels are distributions: the loss, whose value per row is no mean over labels."""
     per_view: bool = False
     """Whether the loss is the mean squared distance over columns that depend on each other in unknown ways."""
+    value: Array | None = None
+    """The losses of the rows, where outcomes have weights."""
+    shares: Array | None = None
+    """What each column counts in their mean, 1 on average."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,10 @@ class Kind(ABC):
     """Whether predictions are the probability of one event."""
     top_only = False
     """Whether only the top class is known: right or wrong, and its confidence."""
+    ranks_confidence = True
+    """Whether each row has a top class that may be right, in the order of whose confidence rows are accepted."""
+    row_signs = False
+    """Whether outcomes cannot be drawn from predictions: tests flip the signs of residuals."""
     takes_thresholds = False
     """Whether outcomes are numbers, compared with thresholds."""
     note = ""
@@ -148,6 +162,10 @@ class Kind(ABC):
     def of_property(self, property: Property, y: Array, reports: Array) -> tuple[Array, Array]:
         """Validated predictions as a property takes them."""
         return y, reports
+
+    def outcomes(self, y: Array) -> list[Array]:
+        """What is known of outcomes, each as one value per row."""
+        return [np.asarray(on_cpu(y))]
 
     def n_classes(self, width: int | None) -> int | None:
         """The number of classes, labels or thresholds of predictions with so many columns, None where unknown."""

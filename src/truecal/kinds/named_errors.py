@@ -14,6 +14,7 @@ from ..sums.errors import NAMED, CalibrationError, Corrected, Decomposition, Nor
 from .multilabel import Labelwise
 from .numbers import Distribution
 from .ordered import Cumulative
+from .survival import Survival
 
 
 def _named(rule: BinningRule, property: Property, norm: Norm, corrected: Corrected = "auto") -> CalibrationError:
@@ -43,6 +44,7 @@ COMPOSED |= {
     "labelwise": _named(Quantile(), Labelwise(), "l2"),
     "labelwise_l1": _named(EqualWidth(), Labelwise(), "l1"),
     "distribution": _named(Quantile(), Distribution(), "l2"),
+    "survival": _named(Quantile(), Survival(), "l2"),
     "linear": _named(Quantile(), Outcomes(), "l2"),
     "linear_l1": _named(Quantile(DEFAULT_BINS), Outcomes(), "l1"),
 }

@@ -367,6 +367,7 @@ class NumbersKind(Kind):
     segment_errors = ("distribution",)
     usual_ece = None
     class_losses = False
+    ranks_confidence = False
     takes_thresholds = True
     columns = "thresholds"
 

@@ -25,6 +25,7 @@ class OfScale(OfDistributions):
     """Abstract: a property of outcomes that have an order."""
 
     place = ON_SCALE
+    in_order = True
 
 
 @final

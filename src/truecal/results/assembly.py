@@ -72,7 +72,12 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
         rows = found.about.row_word.replace("samples", "rows")
         test = found.test
         if test is not None and found.gap is not None:
-            points = {"gap": found.gap.points, "low": found.gap.low, "high": found.gap.high, "note": found.gap.note}
+            points: dict[str, Any] = {
+                "gap": found.gap.points,
+                "low": found.gap.low,
+                "high": found.gap.high,
+                "note": found.gap.note,
+            }
             test = replace(test, **points)
         out[name] = replace(found, test=test, standing=replace(standing, rows=f"{found.n_samples} {rows}", **about))
     return out

@@ -41,6 +41,9 @@ def compare(
     pos_label: Any = 1,
     task: Task = "auto",
     thresholds: Any = None,
+    horizons: Any = None,
+    survival: bool = False,
+    censoring_by: Any = None,
     ignore_index: int | None = None,
     class_axis: int | None = None,
     by: Any = None,
@@ -75,6 +78,7 @@ def compare(
         y_true, groups, models = images.y_true, images.groups, images.models
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
+    options |= {"horizons": horizons, "survival": survival, "censoring_by": censoring_by}
     inputs, notes = read_models(y_true, models, options, sample_weight)
     if groups is not None or overlap != 1 or not all(is_tensor(model.reports) for model in inputs.values()):
         inputs = {name: model.on_host() for name, model in inputs.items()}

@@ -53,6 +53,7 @@ def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
         cx, cy = point.split(",")
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="#0072B2"/>')
     across, up_words = diagram.axes
+    across += f" {diagram.names[0]}" if diagram.names else ""
     numbers = "; ".join(f"{a:.0%} predicted, {b:.0%} observed" for a, b in zip(x, y, strict=True))
     shown = title if len(title) <= 32 else f"{title[:31]}…"
     texts = [

@@ -45,6 +45,9 @@ def evaluate(
     pos_label: Any = 1,
     task: Task = "auto",
     thresholds: Any = None,
+    horizons: Any = None,
+    survival: bool = False,
+    censoring_by: Any = None,
     ignore_index: int | None = None,
     class_axis: int | None = None,
     by: Any = None,
@@ -79,10 +82,12 @@ def evaluate(
     predictions are too high or too low on that scale. With task="multilabel" several labels may apply to a row:
     `y_true` is a 0/1 table or one list of labels per row, and `views` lists the labels, worst first; a 0/1 table whose
     rows do not all sum to 1 needs no task. With `thresholds` the forecasts are distributions of a number, `y_true`
-    holds numbers, and the score is CRPS + gap². Images or sequences, such as probabilities (N, C, H, W) or (N, H, W, C)
-    with labels (N, H, W), are read as one row per pixel whose label is not `ignore_index`, and images are the groups.
-    With `features` every segment of them is tested as well, as by `tc.segments`. `advise` adds at most three lines on
-    what to do: recalibrate, look at a segment, accept above a threshold, or collect more rows.
+    holds numbers, and the score is CRPS + gap². With `horizons`, `y_true` is (time, event) of rows that may be
+    censored, and `y_proba` the risk of the event by each horizon: the score is IPCW Brier + gap². Images or sequences,
+    such as probabilities (N, C, H, W) or (N, H, W, C) with labels (N, H, W), are read as one row per pixel whose label
+    is not `ignore_index`, and images are the groups. With `features` every segment of them is tested as well, as by
+    `tc.segments`. `advise` adds at most three lines on what to do: recalibrate, look at a segment, accept above a
+    threshold, or collect more rows.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .6, .7, .3, .9, .4, .2, .8]
@@ -99,7 +104,10 @@ def evaluate(
         y_true, groups, y_proba = images.y_true, images.groups, images.models[""]
         by, sample_weight = images.of_rows(by, "by"), images.of_rows(sample_weight, "sample_weight")
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
+    options |= {"horizons": horizons, "survival": survival, "censoring_by": censoring_by}
     inputs = read_inputs(y_true, y_proba, sample_weight=sample_weight, **options)
+    if advise and not inputs.soft:
+        inputs.check_one_label("advise")
     inputs = with_folds(inputs if groups is None and overlap == 1 else inputs.on_host(), folds)
     settings = read_settings(inputs, n_bins, errors, level, n_resamples, seed, diagram_bins)
     settings = replace(settings, view_names=view_names(labels, inputs), per_view=images is not None)
@@ -212,7 +220,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
     """The rows of each subgroup; refused where the subgroups are the outcomes under other names."""
     if by is None:
         return {}
-    outcomes = [np.asarray(on_cpu(inputs.y))]
+    outcomes = inputs.kind.outcomes(inputs.y)
     if inputs.kind.top_only and y_true is not None:
         outcomes.append(as_array(on_cpu(y_true), "y_true"))  # the labels too, where only the top class is measured
     found: dict[str, Array] = {}

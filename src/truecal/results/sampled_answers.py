@@ -49,9 +49,10 @@ def from_samples(
     The share of the majority answer overstates the confidence even of a calibrated model. Here the samples of a
     question are halved: the answer and its cell are from one half, the confidence is the share of that answer in the
     other half; halves swap, and several splits are averaged. Only pairs of different questions enter the gap, which is
-    unbiased. The loss is less the sampling variance of the share, and the score is loss + gap². Gap and cells are at
-    the resolution that half of the samples have. The test asks whether the right answer is distributed like one more
-    sample, and has exact level; where a question has several right answers, signs of blocks of questions are flipped.
+    unbiased as the number of questions grows. The loss is less the sampling variance of the share, and the score is
+    loss + gap². Gap and cells are at the resolution that half of the samples have. The test asks whether the right
+    answer is distributed like one more sample, and has exact level; where a question has several right answers, signs
+    of blocks of questions are flipped.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(1)

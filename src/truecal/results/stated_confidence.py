@@ -61,10 +61,10 @@ def from_stated(
     groups = None if questions is None else _repeated(questions, found)
     top = TopPredictions(right[found], read.values[found])
     result = evaluate(None, top, groups=groups, level=level, n_resamples=n_resamples, seed=seed, name=name)
-    if not read.missing:
-        return result
-    left = f"{read.text} and are left out; accuracy there {float(right[~found].mean()):.1%}"
-    return replace(result, notes=(left, *result.notes))
+    said = read.reading
+    if read.missing:
+        said = (f"{read.missing_text} and are left out; accuracy there {float(right[~found].mean()):.1%}", *said)
+    return replace(result, notes=(*said, *result.notes))
 
 
 def _marks(correct: Any, n: int) -> Array:

@@ -1,9 +1,9 @@
-"""evaluate and compare on a Dask cluster: every worker counts its own rows, only tables and sketches move.
+"""evaluate and compare on a Dask cluster: every worker counts its own rows, only tables and some predictions move.
 
-Two passes. In the first each partition is sketched, labels unseen (KLL), and the merged sketch is frozen into edges,
-which are stored. In the second each partition becomes a stream over those edges. Streams merge in a tree whose shape
-depends on the number of partitions alone, in the order of their rows, so the result does not depend on which worker
-counted what, nor on how often: a task of a worker that died is done again.
+Two passes. In the first some rows of each partition are kept, labels unseen, and frozen into edges, which are stored.
+In the second each partition becomes a stream over those edges. Streams merge in a tree whose shape depends on the
+number of partitions alone, in the order of their rows, so the result does not depend on which worker counted what, nor
+on how often: a task of a worker that died is done again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from uuid import uuid4
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.rules import BinCounts
-from ..evidence.sketch import ACCURACY
 from ..inference.checks import check_level
 from ..io.column_rules import Request
 from ..io.dataset import Dataset
@@ -29,7 +28,7 @@ from ..io.failures import one_line
 from ..io.writing import check_writable
 from ..results.comparison import Comparison
 from ..results.evaluation import Evaluation
-from .files import check_applies, left_out_rows, new_stream, sketch_step, sketched_notes
+from .files import check_applies, first_notes, first_step, left_out_rows, new_stream
 from .partitions import PartitionError, Work, array_work, file_work, frame_work, title
 from .stream import BLOCKS, Stream, compare_streams, empty_stream
 
@@ -140,10 +139,10 @@ def _run(
     work = _work(y_true, models, settings, scheduler, options)
     streams = [_blank(head, i, len(work.heads), work, settings) for i, head in enumerate(work.heads)]
     passes = 1 if all(stream.frozen for stream in streams) else 2
-    sketched: list[str] = []
+    edges_from: list[str] = []
     if passes == 2:
-        streams = scheduler.merged("observe", work, streams, sketch_step(work.n_rows, streams))
-        sketched = sketched_notes(streams, work.n_rows) if any(stream.sketches for stream in streams) else []
+        streams = scheduler.merged("observe", work, streams, first_step(work.n_rows))
+        edges_from = first_notes(streams[0], work.n_rows)
         _refuse_no_rows(streams[0].settings["observed"])
         for stream in streams:
             stream.freeze(work.n_rows)
@@ -155,7 +154,7 @@ def _run(
     said = (
         f"counted in {parts} partition{'s' * (parts > 1)} by {threads}, {'two passes' if passes == 2 else 'one pass'}"
     )
-    return work, streams, [said, *sketched, *work.notes, *left_out_rows(work.n_rows, streams[0].rows)]
+    return work, streams, [said, *edges_from, *work.notes, *left_out_rows(work.n_rows, streams[0].rows)]
 
 
 def _refuse_no_rows(rows: int) -> None:
@@ -198,7 +197,7 @@ def _is_frame(data: Any) -> bool:
 def _blank(head: Any, i: int, models: int, work: Work, settings: ClusterSettings) -> Stream:
     """A stream without rows for one of the models; its edges may still be open."""
     edges, errors, n_bins = settings.edges, settings.errors, settings.n_bins
-    expected: tuple[int, int] = (work.n_rows or 0, ACCURACY)
+    expected = work.n_rows or 0
     if isinstance(edges, (str, os.PathLike)) and edges != "uniform":
         path = Path(edges) if models == 1 else _model_states(edges, models)[i]
         edges = Stream.load(path)
@@ -215,7 +214,7 @@ def _blank(head: Any, i: int, models: int, work: Work, settings: ClusterSettings
         bins: Any = None if fixed and n_bins == "auto" else n_bins
         made = new_stream(head, work.n_rows, errors, bins, edges, settings.blocks)
         entries, expected = made.entries, made.expected
-    return empty_stream(entries, settings.blocks, settings.labels, settings.pos_label).expect(*expected)
+    return empty_stream(entries, settings.blocks, settings.labels, settings.pos_label).expect(expected)
 
 
 def _save(streams: Sequence[Stream], states: Sequence[Path] | None) -> None:

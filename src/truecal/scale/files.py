@@ -17,7 +17,7 @@ from ..core import dispatch
 from ..core.data import check_weights
 from ..core.rules import BinCounts
 from ..core.types import Array
-from ..evidence.sketch import ACCURACY, LARGEST
+from ..evidence.kept_rows import MOST_BYTES, MOST_ROWS
 from ..evidence.stream_plan import UNIFORM, at_rows, read_plan, refuse_baseline, refuse_other_edges
 from ..io.agreement import check_same_samples, distinct_names
 from ..io.column_rules import choose_label
@@ -33,20 +33,12 @@ from .stream import BLOCKS, Stream, compare_streams
 Progress = Callable[[float], None]
 Batch = tuple[tuple[Predictions, Array | None], ...]
 
-SKETCHED, FEW_VIEWS = 1 << 18, 64
-"""A cluster sketches rows that are spread evenly over the table, whatever they hold: of few classes as many as a sketch
-keeps as they are, so that every run has the same edges; of more about so many, and their sketches toss coins."""
-
-FIRST_ROWS, FIRST_BYTES, FIRST_GROUPS = LARGEST, 1 << 27, 16
-"""The first pass over files in one process keeps so many rows, or fewer whose predictions take so much memory; of a
-table with enough groups of rows it reads so many parts of it, spread evenly, and nothing else."""
+FIRST_GROUPS = 16
+"""Of a table with enough groups of rows the first pass reads so many parts, spread evenly, and nothing else."""
 
 MOST_LANES, LANE_BYTES = 4, 1 << 25
 """So many batches are counted side by side, if the sums of all but the first fit into so much memory."""
 
-SKETCHED_NOTE = (
-    "quantile bins have edges sketched from the predictions, which differ between runs by about 0.1% of the rows"
-)
 SOME_NOTE = (
     "quantile bins have edges from {} of the predictions, spread evenly: a standard deviation of {}% of the rows off"
 )
@@ -88,14 +80,16 @@ def run_streams(
     passes = 1 if all(stream.frozen for stream in streams) else 2
     if passes == 2:
         for stream, kept in zip(streams, _first_pass(run), strict=True):
-            stream.freeze_by(kept, run.n_rows)
+            for reports in kept:
+                stream.look_at(reports)
+            stream.freeze(run.n_rows)
     count_rows(streams, run.counted(passes - 1, passes))
     return streams, run.notes(passes, streams)
 
 
 def _first_pass(run: Pass) -> list[list[Array]]:
     """Predictions of rows that are spread evenly over the tables, for each of them; labels are not looked at."""
-    most = max(1, min(FIRST_ROWS, FIRST_BYTES // sum(dataset.row_bytes for dataset in run.datasets)))
+    most = max(1, min(MOST_ROWS, MOST_BYTES // sum(dataset.row_bytes for dataset in run.datasets)))
     if spans := _some_groups(run, max(1, most // FIRST_GROUPS)):
         some = replace(run, datasets=tuple(dataset.some(spans) for dataset in run.datasets))
         try:
@@ -125,20 +119,15 @@ def _kept(run: Pass, most: int) -> list[list[Array]]:
     return kept
 
 
-def sketch_step(n_rows: int | None, streams: Sequence[Stream]) -> int:
-    """Every so many-th row is sketched; every one where nobody knows how many there are."""
-    if n_rows is None:
-        return 1
-    exact = all(stream.accuracy == LARGEST for stream in streams)
-    return -(-n_rows // LARGEST) if exact else max(1, n_rows // SKETCHED)
+def first_step(n_rows: int | None) -> int:
+    """Every so many-th row is observed; every one where nobody knows how many there are."""
+    return 1 if n_rows is None else -(-n_rows // MOST_ROWS)
 
 
-def sketched_notes(streams: Sequence[Stream], n_rows: int | None) -> list[str]:
-    """Where sketched quantile bins have their edges from, unless those are of all predictions exactly."""
-    observed = int(streams[0].settings["observed"])
-    if any(stream.accuracy < observed for stream in streams):
-        return [SKETCHED_NOTE]
-    return [] if sketch_step(n_rows, streams) == 1 else [some_note(observed)]
+def first_notes(stream: Stream, n_rows: int | None) -> list[str]:
+    """Say from how many of the predictions quantile bins have their edges, unless it is all of them."""
+    kept = stream.first_pass.number
+    return [some_note(kept)] if 0 < kept < (n_rows or stream.observed) else []
 
 
 def some_note(observed: int) -> str:
@@ -228,10 +217,7 @@ def new_stream(
         entries += read_plan(name, None if automatic else n_bins, edges)
     if n_rows is None:
         return Stream(tuple(entries), blocks, None, 1)
-    classes = inputs.n_classes or 1
-    widest = max(COMPOSED[entry.name].property.views(classes) for entry in entries)
-    accuracy = LARGEST if widest <= FEW_VIEWS else ACCURACY
-    return Stream(at_rows(entries, n_rows, classes, blocks), blocks, None, 1).expect(n_rows, accuracy)
+    return Stream(at_rows(entries, n_rows, inputs.n_classes or 1, blocks), blocks, None, 1).expect(n_rows)
 
 
 def check_applies(names: Sequence[str], kind: Kind) -> None:

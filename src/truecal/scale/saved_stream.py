@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.averages import OnGrid, Poisson, TwoBin
-from ..core.data import shown
+from ..core.data import check_positive_int, shown
 from ..core.properties import Property
 from ..core.result import plain
 from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
@@ -18,7 +18,7 @@ from ..core.sample import Totals
 from ..core.table import BinTable
 from ..core.types import Array
 from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
-from ..evidence.sketch import Sketch
+from ..evidence.kept_rows import KeptRows
 from ..evidence.stream_losses import LossSums, summed_losses
 from ..evidence.stream_plan import StreamEntry
 from ..evidence.stream_table import BLOCK_SUMS, SUMS, Blocks, StreamTable, edges_of
@@ -28,7 +28,6 @@ from .stream import Stream, check_blocks
 
 VERSION = 2
 _SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
-_MOST_OBSERVED = 1 << 40  # rows of a sketch; times the number of bins they are still a number of 64 bits
 _DEAREST = 750.0  # -log of the smallest double
 _HEAVIEST = 1e150  # weights whose squares are numbers
 _RULES: dict[str, Any] = {
@@ -60,11 +59,8 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         if tally.blocks is not None:
             arrays |= {f"{i}.blocks.residual": tally.blocks.residual, f"{i}.blocks.sums": tally.blocks.sums}
         totals.append([getattr(tally.table.totals, f.name) for f in fields(Totals)])
-    sketches = []
-    for i, (key, sketch) in enumerate(stream.sketches.items()):
-        parts = sketch.to_bytes()
-        sketches.append([*key, len(parts)])
-        arrays |= {f"sketch.{i}.{j}": np.frombuffer(part, dtype=np.uint8) for j, part in enumerate(parts)}
+    if stream.first_pass.number:
+        arrays["first_pass"] = stream.first_pass.rows
     losses = stream.losses
     if losses is not None:
         arrays["losses"] = losses.sums
@@ -73,7 +69,7 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         "entries": [_entry_words(entry) for entry in stream.entries],
         "made": [[entry.automatic, entry.tied] for entry in stream.entries],
         "tallies": totals,
-        "sketches": sketches,
+        "stride": stream.first_pass.stride,
         **plain(stream.settings),
     }
     write_state(path, "stream", VERSION, about, arrays)
@@ -98,12 +94,12 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         stream = Stream.restored(entries, about, losses)
     if stream.rows < 0:
         raise damaged(path, "stream", "rows", f"is {stream.rows}")
-    with reading_field(path, "stream", "sketches"):
-        for i, (first, second, views) in enumerate(about["sketches"]):
-            sketch = Sketch.of_bytes(arrays[f"sketch.{i}.{j}"].tobytes() for j in range(views))
-            if any(view.n > min(stream.settings["observed"], _MOST_OBSERVED) for view in sketch.views):
-                raise ValueError("a sketch holds more rows than were observed")
-            stream.sketches[first, second] = sketch
+    if about.get("sketches"):
+        raise damaged(path, "stream", "sketches", "are those of an earlier version: observe the predictions once more")
+    if "first_pass" in arrays:
+        _check_first_pass(path, arrays["first_pass"], stream)
+        stride = field("stride", lambda x: check_positive_int(x, "stride", 1 << 62))
+        stream.first_pass = KeptRows(arrays["first_pass"], stride, stream.observed)
     with reading_field(path, "stream", "tallies"):
         counted = stream.counted() if about["tallies"] else {}
         wanted = list(zip(counted.items(), about["tallies"], strict=True))
@@ -125,6 +121,16 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
         if (sums < 0).any() or (sums[1:] > most).any() or (sums[0][np.isfinite(sums[0])] > _DEAREST * most).any():
             raise damaged(path, "stream", "losses", "has sums that its rows cannot have")
     return stream
+
+
+def _check_first_pass(path: str | os.PathLike[str], rows: Array, stream: Stream) -> None:
+    """Refuse predictions of other shapes, beyond their range, or of more rows than were observed."""
+    classes, dtype = stream.settings["shape"] or (None, "")
+    right = rows.dtype == dtype and rows.shape[1:] == (() if classes is None else (classes,))
+    if not right or not 0 < len(rows) <= stream.observed:
+        raise damaged(path, "stream", "first_pass", f"must hold predictions observed, got {shown(rows.shape)}")
+    if not ((rows >= 0) & (rows <= 1)).all():
+        raise damaged(path, "stream", "first_pass", "has predictions outside [0, 1]")
 
 
 def _made(entry: StreamEntry, automatic: Any, tied: Any) -> StreamEntry:

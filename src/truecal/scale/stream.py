@@ -22,6 +22,7 @@ from ..core.parameters import described
 from ..core.rules import BinCounts
 from ..core.table import BinTable
 from ..core.types import Array
+from ..evidence.kept_rows import KeptRows
 from ..evidence.of_stream import stream_evidence
 from ..evidence.stream_losses import LossSums
 from ..evidence.stream_plan import StreamEntry, read_plan, refuse_other_edges
@@ -160,11 +161,11 @@ class Stream(StreamState):
         if self._waiting:
             self._settle()
             return self
-        n = self._observed if rows is None else check_positive_int(rows, "rows")
+        n = self.observed if rows is None else check_positive_int(rows, "rows")
         if not n or self._shape is None:
             raise ValueError("no predictions were observed: observe(y_proba) in a first pass, then freeze()")
-        self._freeze(n, self._sketches)
-        self._sketches = {}
+        self._freeze(n, self.first_pass.rows)
+        self.first_pass = KeptRows(observed=self.observed)
         return self
 
     # -- a single pass: rows are kept until their predictions give the edges -------------------------------------------
@@ -182,7 +183,7 @@ class Stream(StreamState):
         made = self.without_rows()
         made._shape = self._shape
         reports = np.concatenate([one.reports for one in self._waiting])[:KEPT_ROWS]
-        made._freeze(self._expected or len(reports), self._kept_distributions(reports))
+        made._freeze(self._expected or len(reports), reports)
         made.kept = len(reports)
         for one in self._waiting:
             made.count(one)
@@ -229,7 +230,7 @@ class Stream(StreamState):
             raise ValueError(ONLY_DENSE)
         y_proba = self._at_thresholds(y_proba)
         self._meet(as_array(y_proba, "y_proba").shape)
-        if not self.frozen and self._observed:
+        if not self.frozen and self.observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
         if as_array(y_proba, "y_proba").shape[:1] == (0,):
             if labels := as_array(y_true, "y_true").size:
@@ -276,7 +277,7 @@ class Stream(StreamState):
         y, proba = on_cpu(y_true), on_cpu(y_proba)
         rows = as_rows(y, proba, ignore_index=ignore_index, class_axis=class_axis)
         self._meet(rows.y_proba.shape)
-        if not self.frozen and self._observed:
+        if not self.frozen and self.observed:
             raise ValueError("the quantile bins are not frozen: freeze() after the last observe(y_proba)")
         ends = np.searchsorted(rows.groups, np.arange(len(y) + 1))
         images = [self._read(rows.y_true[a:b], rows.y_proba[a:b], None) for a, b in pairwise(ends.tolist()) if b > a]
@@ -292,7 +293,7 @@ class Stream(StreamState):
         """Edges from the predictions of some images, evenly thinned to the rows that are kept elsewhere."""
         reports = np.concatenate([image.reports for image in images])
         reports = reports[:: max(1, len(reports) // KEPT_ROWS)]
-        self._freeze(self._expected or len(reports), self._kept_distributions(reports))
+        self._freeze(self._expected or len(reports), reports)
         self.kept = len(reports)
 
     def _read(self, y_true: Any, y_proba: Any, sample_weight: Any) -> Inputs:
@@ -325,15 +326,12 @@ class Stream(StreamState):
         elif other.frozen and self._waiting:
             self = _counted_by(other, self)
         self._refuse_other(other)
-        both = self.without_rows().expect(self._expected, min(self.accuracy, other.accuracy))
+        both = self.without_rows().expect(self._expected)
         both.units = self.units + other.units
-        both._rows, both._observed = self._rows + other._rows, self._observed + other._observed
+        both._rows, both.first_pass = self._rows + other._rows, self.first_pass.merge(other.first_pass)
         both._shape = self._shape or other._shape
         both.kept = self.kept or other.kept
         both._waiting = [*self._waiting, *other._waiting]
-        both._sketches = _joined(self._sketches, other._sketches)
-        for key in self._sketches.keys() ^ other._sketches.keys():  # observe writes into sketches: they are not shared
-            both._sketches[key] = both._sketches[key].copied()
         both._tallies = _joined(self._tallies, other._tallies)
         both._losses = self._losses
         if other._losses is not None:
@@ -396,7 +394,7 @@ class Stream(StreamState):
         stream = Stream(
             entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
         )
-        stream._rows, stream._observed = int(settings["rows"]), int(settings["observed"])
+        stream._rows, stream.first_pass = int(settings["rows"]), KeptRows(observed=int(settings["observed"]))
         stream.units = int(settings.get("units", 0))
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
         stream._losses = losses
@@ -433,7 +431,7 @@ class Stream(StreamState):
 
     def __repr__(self) -> str:
         bins = ", ".join(f"{e.name} ({'no' if e.n_bins is None else e.n_bins} bins)" for e in self._entries)
-        state = f"{self._rows} rows" if self.frozen else f"{self._observed} observed, not frozen"
+        state = f"{self._rows} rows" if self.frozen else f"{self.observed} observed, not frozen"
         if self._waiting:
             state = f"{self.rows} rows, kept until {KEPT_ROWS:,} give the edges"
         return f"<Stream of {bins}: {state}>"

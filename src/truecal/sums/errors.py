@@ -72,11 +72,9 @@ class CalibrationError:
         if self.corrected not in ("auto", True, False):
             raise ValueError(f"corrected must be 'auto', True or False, got {shown(self.corrected)}")
         if self.corrected == "auto":
-            return self.property.picks_outcome and self.norm == "l2"
-        if self.corrected and not self.property.picks_outcome:
-            raise ValueError(
-                f"corrected=True cannot be used with {shown(self.property)}: only confidence has a correction"
-            )
+            return self.property.corrects and self.norm == "l2"
+        if self.corrected and not self.property.corrects:
+            raise ValueError(f"corrected=True cannot be used with {shown(self.property)}: it has no correction")
         if self.corrected and self.norm == "l1":
             raise ValueError("corrected=True cannot be used with norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
@@ -84,12 +82,13 @@ class CalibrationError:
     @cached_property
     def truthful(self) -> bool:
         """Whether reporting the true conditional probabilities always minimises the expected error."""
-        return self.norm == "l2" and (bool(self.corrected) or not self.property.picks_outcome)
+        return self.norm == "l2" and (bool(self.corrected) or not self.property.corrects)
 
     @cached_property
     def has_gap(self) -> bool:
         """Whether people are shown its gap with an interval and a reliability diagram."""
-        return self.truthful and self.binning.open and self.property.of_classes and not self.property.vector
+        shown = self.property.of_classes or self.property.per_view
+        return self.truthful and self.binning.open and shown and not self.property.vector
 
     @builtins.property
     def reason(self) -> str:
@@ -97,15 +96,16 @@ class CalibrationError:
         if self.norm == "l1":
             return "absolute bin sums reward pooling: a coarser report hides its noise in fewer bins"
         if not self.truthful:
-            return "for three or more classes it pays to change which class is on top; the correction repairs this"
+            return self.property.uncorrected_reason
         if self.corrected:
-            return "squared bin sums plus the correction (1 − accuracy)/n: naming the likeliest class is optimal"
+            return self.property.corrected_reason
         return "squared bin sums over bins that never see a label: bias² plus a variance no report can change"
 
     @cached_property
     def symbol(self) -> str:
         """The paper's name of the error."""
-        return self.property.symbol("ECE" if self.norm == "l1" else "CE") + ("^corr" if self.corrected else "")
+        symbol = self.property.symbol("ECE" if self.norm == "l1" else "CE")
+        return f"{symbol}^corr" if self.corrected and self.property.picks_outcome else symbol
 
     @builtins.property
     def __name__(self) -> str:
@@ -117,7 +117,7 @@ class CalibrationError:
     @builtins.property
     def associated_loss(self) -> str:
         """The proper loss whose mean is n·error for a calibrated predictor, in words."""
-        return f"confidence loss 1 − z + {self.property.loss_text}" if self.corrected else self.property.loss_text
+        return self.property.corrected_loss_text if self.corrected else self.property.loss_text
 
     def with_bins(self, n_bins: BinCounts) -> CalibrationError:
         """The same error at another bin count, at several, or at the automatic one."""

@@ -162,7 +162,7 @@ def _measure(measure: Any) -> Measure:
 
 def _of_classes(measure: Measure) -> bool:
     """Whether a measure takes labels and the probabilities of their classes."""
-    if isinstance(measure, Loss) or measure.property.label_by_label:
+    if isinstance(measure, Loss) or (measure.property.label_by_label and measure.property.of_classes):
         return True
     return measure.property.event or measure.property.of_distributions
 

@@ -147,8 +147,7 @@ def segments(result: Segments, *, most: int = 20, ax: Any = None) -> Any:
 
 def _title(segment: Any, number: int | None) -> str:
     name = segment.name if len(segment.name) <= 60 else segment.name[:59] + "…"
-    about = f" (class {segment.of})" if segment.of else ""
-    return _plain(f"{'' if number is None else f'finding {number}: '}{name}{about}")
+    return _plain(f"{'' if number is None else f'finding {number}: '}{name}{segment.about}")
 
 
 def threshold(result: Threshold, *, ax: Any = None) -> Any:

@@ -107,7 +107,8 @@ def reliability(
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
     curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 5, "linestyle": "", "zorder": 3}
     ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
-    ax.set(xlabel=diagram.axes[0], ylabel=diagram.axes[1], aspect="equal")
+    about = f" {diagram.names[view]}" if diagram.names and diagram is not source else ""
+    ax.set(xlabel=diagram.axes[0] + about, ylabel=diagram.axes[1], aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     words = _title(source) if title is None else title
     if words:
@@ -169,7 +170,8 @@ def classwise_grid(
         raise ValueError("a classwise grid needs the probabilities of all classes")
     diagram, property = evaluation.reliability[several[0]], COMPOSED[several[0]].property
     came = diagram.table.outcome.sum(axis=1)
-    shown = list(np.argsort(-came, kind="stable")[:9]) if classes is None else list(classes)
+    order = np.arange(len(came)) if property.in_order else np.argsort(-came, kind="stable")
+    shown = list(order[:9]) if classes is None else list(classes)
     if axes is None:
         columns = min(3, len(shown))
         rows = -(-len(shown) // columns)
@@ -178,7 +180,8 @@ def classwise_grid(
             spare.set_axis_off()
     for ax, j in zip(np.ravel(axes), shown, strict=False):
         reliability(diagram, view=int(j), ax=ax)
-        ax.set_title(_plain(property.view_name(int(j), names)), fontsize="small")
+        known = diagram.names[j] if names is None and diagram.names else property.view_name(int(j), names)
+        ax.set_title(_plain(known), fontsize="small")
         ax.label_outer()
     return axes
 

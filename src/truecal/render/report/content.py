@@ -208,7 +208,7 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
     for finding in found.segments.findings:
         segment = finding.segment
         place = {key: round(50 + 50 * getattr(segment, key) / widest, 2) for key in ("low", "high", "gap")}
-        name = shorten(clean(segment.name), LONGEST_NAME) + (f" (class {clean(segment.of)})" if segment.of else "")
+        name = shorten(clean(segment.name), LONGEST_NAME) + clean(segment.about)
         also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
         p = p_of_draws(segment.pvalue, found.segments.n_resamples)
         rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
@@ -323,6 +323,7 @@ def _reliabilities(source: PageSource) -> dict[str, Any]:
         kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
         found[name] = {
             "by_class": first.table.views > 1,
+            "names": [first.names[j] for j in kept] if first.names else None,
             "views": kept,
             "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],

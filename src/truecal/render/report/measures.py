@@ -123,8 +123,14 @@ def _formula(error: CalibrationError, residual: str) -> str:
     else:
         body = scale + body
     if error.corrected:
+        if not error.property.picks_outcome:
+            return _equation(error, f"{body}<mo>+</mo><mtext>{html_text(error.property.correction_text)}</mtext>")
         mean = "<mover><mi>z</mi><mo>¯</mo></mover>"
         body += f"<mo>+</mo>{_fraction('<mi>n</mi>')}{_fenced('(', f'<mn>1</mn><mo>−</mo>{mean}', ')')}"
+    return _equation(error, body)
+
+
+def _equation(error: CalibrationError, body: str) -> str:
     return f'<math display="block"><mi>{pretty(error.symbol)}</mi><mo>=</mo>{body}</math>'
 
 

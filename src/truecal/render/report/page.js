@@ -264,6 +264,10 @@ const diagrams = Object.entries(data.reliability);
 function fillViews() {
   const select = at("view");
   for (const [name, found] of diagrams.toSorted((a, b) => a[1].by_class - b[1].by_class)) {
+    if (found.names) {
+      found.names.forEach((text, k) => select.append(make("option", { value: `${name} ${k}`, text })));
+      continue;
+    }
     if (!found.by_class) {
       const what = name === "binary" ? "the positive class" : "confidence in the top class";
       select.append(make("option", { value: `${name} 0`, text: what }));
