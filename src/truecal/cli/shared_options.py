@@ -78,10 +78,7 @@ class Reading:
 class Measuring:
     """How `evaluate` and `compare` measure."""
 
-    task: Annotated[
-        Literal["auto", "ordered", "ordinal", "multilabel", "distribution", "survival"],
-        _kind("--task", "ordered, multilabel, survival ...", "KIND"),
-    ] = "auto"
+    task: Annotated[str, _kind("--task", "ordered, multilabel, survival ...", "KIND")] = "auto"
     thresholds: Annotated[str | None, _kind("--thresholds", "Of a number; or LOW:HIGH:COUNT.", "1,2")] = None
     levels: Annotated[str | None, _kind("--levels", "Columns are quantiles at these levels.", ".1,.5")] = None
     time: Annotated[str | None, _kind("--time", "Times of events or censoring.", "NAME")] = None
@@ -98,6 +95,16 @@ class Measuring:
     overlap: Annotated[int, _slice("--overlap", "Outcomes of H rows in time overlap.", "H", min=1)] = 1
     weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
     by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
+
+    def __post_init__(self) -> None:
+        if self.task != "auto":
+            from truecal.kinds import NUMBERS  # kinds are loaded only where one is named
+            from truecal.kinds.kind import tasks
+
+            known = (*tasks(), NUMBERS.name)
+            if self.task not in known:
+                said = f"expected one of {', '.join(known)}, got {self.task!r}"
+                raise typer.BadParameter(said, param_hint="--task")
 
     @property
     def counts(self) -> tuple[int, ...] | None:

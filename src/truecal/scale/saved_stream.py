@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from inspect import isclass
 from typing import Any
 
 import numpy as np
 
-from ..core.averages import OnGrid, Poisson, TwoBin
+from ..core import averages, rules, vectors
 from ..core.data import check_positive_int, shown
 from ..core.properties import Property
 from ..core.result import plain
-from ..core.rules import BinningRule, Edges, EqualWidth, Quantile
+from ..core.rules import BinningRule
 from ..core.sample import Totals
 from ..core.table import BinTable
 from ..core.types import Array
-from ..core.vectors import ArgmaxEdges, ArgmaxQuantile
 from ..evidence.kept_rows import KeptRows
 from ..evidence.stream_losses import LossSums, summed_losses
 from ..evidence.stream_plan import StreamEntry
@@ -30,9 +30,13 @@ VERSION = 2
 _SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
 _DEAREST = 750.0  # -log of the smallest double
 _HEAVIEST = 1e150  # weights whose squares are numbers
+_EVERY = [rule for module in (averages, rules, vectors) for rule in vars(module).values() if isclass(rule)]
 _RULES: dict[str, Any] = {
-    r.__name__: r for r in (ArgmaxEdges, ArgmaxQuantile, Edges, EqualWidth, OnGrid, Poisson, Quantile, TwoBin)
+    rule.__name__: rule
+    for rule in _EVERY
+    if issubclass(rule, BinningRule) and is_dataclass(rule) and rule.streamed is not BinningRule.streamed
 }
+"""Every rule that can be streamed, by name."""
 
 
 _SETTINGS: dict[str, Callable[[Any], Any]] = {
