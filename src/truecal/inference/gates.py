@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -207,62 +206,54 @@ def gate_of(question: str | None, found: Threshold) -> Gate:
     return Gate(question, found.threshold, found.n_samples, found.coverage, found.bound)
 
 
-_FIELDS: dict[str, tuple[str, Any]] = {
+def _between(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+_Fields = dict[str, tuple[str, Any]]
+_GATE: _Fields = {
     "question": ("text or null", lambda v: v is None or (isinstance(v, str) and v != "")),
     "threshold": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
     "rows": ("a positive whole number", lambda v: type(v) is int and v > 0),
-    "coverage": ("a number from 0 to 1", lambda v: _between(v)),
+    "coverage": ("a number from 0 to 1", _between),
     "bound": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
 }
-
-
-def _between(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value <= 1
+_FILE: _Fields = {
+    "version": (str(VERSION), lambda v: type(v) is int and v == VERSION),
+    "risk": ("a number between 0 and 1", lambda v: _between(v) and 0 < v < 1),
+    "delta": ("a number between 0 and 1", lambda v: _between(v) and 0 < v < 1),
+    "gates": ("a list of gates", lambda v: isinstance(v, list) and v != []),
+}
+"""What each key holds, in words and as a test."""
 
 
 @described("Gates, as they were saved.", path="The file that `Gates.save` or `truecal threshold --save` wrote.")
 def load_gates(path: str | os.PathLike[str]) -> Gates:
     """Read gates from a file. Anything but a whole gate file of this version raises one FileError."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except FileNotFoundError as error:
-        raise failure(path, "file not found") from error
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError("a key comes twice")
         return dict(pairs)
 
-    with parsing(path, "a gate file as truecal threshold --save writes it"):
-        found = json.loads(text, object_pairs_hook=once)
-    if not isinstance(found, dict) or "version" not in found:
-        raise failure(path, "expected a gate file with a version: write one with truecal threshold --save")
-    if found["version"] != VERSION or isinstance(found["version"], bool):
-        raise failure(path, f"expected a gate file of version {VERSION}, got version {quote(found['version'])}")
-    _check_keys(path, found, ("version", "risk", "delta", "gates"), "the file")
-    for name in ("risk", "delta"):
-        if not _between(found[name]) or found[name] in (0, 1):
-            raise failure(path, f"expected a number between 0 and 1 as {name}, got {quote(found[name])}")
-    if not isinstance(found["gates"], list) or not found["gates"]:
-        raise failure(path, f"expected a list of gates, got {quote(found['gates'])}")
-    gates: list[Gate] = []
+    if not os.path.isfile(path):
+        raise failure(path, "file not found")
+    with parsing(path, "a gate file as truecal threshold --save writes it"), open(path, encoding="utf-8") as stream:
+        found = json.load(stream, object_pairs_hook=once)
+    _check(path, found, _FILE, "the file")
     for i, raw in enumerate(found["gates"]):
-        if not isinstance(raw, dict):
-            raise failure(path, f"expected an object as gate {i}, got {quote(raw)}")
-        _check_keys(path, raw, tuple(_FIELDS), f"gate {i}")
-        for name, (wanted, fits) in _FIELDS.items():
-            if not fits(raw[name]):
-                raise failure(path, f"expected {wanted} as {name} of gate {i}, got {quote(raw[name])}")
-        gates.append(Gate(**raw))
+        _check(path, raw, _GATE, f"gate {i}")
+    gates = [Gate(**raw) for raw in found["gates"]]
     names = [gate.question for gate in gates]
     if len(set(names)) < len(names) or (None in names and len(names) > 1):
         raise failure(path, f"expected every question once, got {listing(names)}")
     return Gates(float(found["risk"]), float(found["delta"]), tuple(gates))
 
 
-def _check_keys(path: Any, found: Mapping[str, Any], wanted: tuple[str, ...], where: str) -> None:
-    if set(found) != set(wanted):
-        odd = sorted(set(found) ^ set(wanted))
-        raise failure(path, f"expected the keys {listing(wanted)} in {where}; missing or unknown: {listing(odd)}")
+def _check(path: Any, found: Any, fields: _Fields, where: str) -> None:
+    if not isinstance(found, dict) or set(found) != set(fields):
+        odd = sorted(set(found) ^ set(fields)) if isinstance(found, dict) else [found]
+        raise failure(path, f"expected the keys {listing(fields)} in {where}; missing or unknown: {listing(odd)}")
+    for name, (wanted, fits) in fields.items():
+        if not fits(found[name]):
+            raise failure(path, f"expected {wanted} as {name} of {where}, got {quote(found[name])}")
