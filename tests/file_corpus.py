@@ -192,6 +192,28 @@ TWINS: dict[str, Twin] = {
         "first class",
         {"columns": "prob_setosa", "label_column": "species", "positive": "setosa"},
     ),
+    "prefix_classes.csv": Twin(
+        {"agent": IDS, "dir_true": np.array(["stable", "buff", "nerf"])[CLASS], "p_stable": THREE[:, 0]}
+        | {"p_buff_dir": THREE[:, 1], "p_nerf_dir": THREE[:, 2], "hit_dir": (ARGMAX == CLASS).astype(int)},
+        "classes",
+    ),
+    "plus_minus.csv": Twin({"Label": np.where(Y == 1, "GON+", "GON-"), "prediction": D, "probability": P}),
+    "plus_told.csv": Twin({"Label": np.where(Y == 1, "GON+", "GON-"), "probability": P}, options={"positive": "GON+"}),
+    "non.csv": Twin(
+        {"text": [f"text {i}" for i in IDS], "label": np.where(Y == 1, "toxic", "non-toxic"), "toxic_score": P}
+    ),
+    "two_scores.csv": Twin(
+        {"truth": WON, "rf_pred": np.where(D, "churned", "stayed"), "rf_confidence": percent(P)}
+        | {"svm_pred": np.where(D, "churned", "stayed"), "svm_confidence": percent(P**2)},
+        options={"columns": "rf_confidence"},
+    ),
+    "images.csv": Twin(
+        {"Image-Name": [f"{i}.png" for i in IDS], "Predicted Class": SAID, "Confidence Score": TOP},
+        refused="expected a label for each predicted label",
+    ),
+    "two_targets.csv": Twin(
+        {"id": IDS, "oof_p_wrong": P, "oof_p_final": P**2, "y_wrong": Y}, refused="expected one column of predictions"
+    ),
     "top_k.csv": Twin(
         {"label": Y, "top1_class": D, "top1_prob": TOP, "top2_class": 1 - D, "top2_prob": 1 - TOP}, "confidence"
     ),

@@ -176,11 +176,14 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
         n for n in forms if n not in used and not is_identifier(n) and forms[n] != VECTOR and n != request.id_column
     ]
     left = [n for n in left if not is_called(n, "split", "weight", "confidence") and not is_prediction(n)]
+    left = [n for n in left if not re.match(r"(is_)?(hit|correct)s?(_|$)", n, re.IGNORECASE)]
     if peek is None:
         return Labels(("y",), "by its name") if "y" in left else Labels(can=tuple(left))
     facts = peeked(peek, left)
     others = left
-    left = [name for name in left if name in facts and _can_label(facts[name], layout)]
+    said = peeked(peek, [layout.prediction] if layout.prediction else [])
+    predicted = said[layout.prediction].distinct if layout.prediction in said else None
+    left = [name for name in left if name in facts and _can_label(facts[name], layout, predicted)]
     stems = _stems(forms, layout)
     linked = [name for name in left if key_of(name) in stems]
     if linked:
@@ -201,14 +204,14 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     return Labels(can=tuple(left))
 
 
-def _can_label(facts: Facts, layout: Layout) -> bool:
+def _can_label(facts: Facts, layout: Layout, predicted: frozenset[str] | None = None) -> bool:
     """Whether values can be the labels of predictions: names or numbers of their classes, or two values."""
     if layout.kind == "top_label":
-        return facts.numbers is None or facts.whole
+        return facts.may_be_label and (predicted is None or bool(facts.distinct & predicted))
     if layout.classes is None:
         number = facts.numbers is not None and facts.in_unit and len(facts.distinct) <= 3
-        poles = {polarity(value) for value in facts.distinct}
-        return 0 < len(facts.distinct) <= 2 or number or poles == {True, False}
+        signs = {polarity(value) for value in facts.distinct}
+        return 0 < len(facts.distinct) <= 2 or number or signs == {True, False}
     if facts.numbers is not None and facts.whole and facts.numbers.min() >= 0 and len(facts.distinct) > 1:
         return bool(facts.numbers.max() <= len(layout.classes)) or matches(facts.distinct, layout.classes)
     return matches(facts.distinct, layout.classes) or (
@@ -240,11 +243,10 @@ def _stems(forms: Forms, layout: Layout) -> list[str]:
 def is_prediction(name: str) -> bool:
     """Whether a name says predicted labels, such as pred, predicted_species or prediction(label)."""
     said = meaning(name)
-    return (
-        is_called(name, "prediction")
-        or is_decided(name)
-        or (said is not None and said.said == "weak" and said.word != "oof")
-    )
+    if is_called(name, "prediction") or is_decided(name):
+        return True
+    weak = said is not None and said.said == "weak" and said.word not in ("oof", "conf", "confidence")
+    return weak and not is_identifier(name)
 
 
 def label_family(request: Request, forms: Forms, layout: Layout, peek: Peek | None = None) -> tuple[str, ...]:

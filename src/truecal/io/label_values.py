@@ -15,7 +15,7 @@ from truecal.core.labels import check_labels
 from truecal.io.column_rules import BASE_OPTION, POSITIVE_OPTION, Request
 from truecal.io.failures import failure, listing, quote
 from truecal.io.prediction_file import Floats, Indices
-from truecal.io.roles import key_of, polarity, stripped
+from truecal.io.roles import class_of, key_of, polarity, poles, stripped
 
 Values = npt.NDArray[Any]
 
@@ -120,6 +120,10 @@ def label_indices(request: Request, values: Values, outcomes: Outcomes, where: s
             if len(place) == len(names) and None not in found.values():
                 values = np.array([found[text] for text in values.tolist()], dtype=object)
                 break
+        else:
+            near = class_of(set(values.tolist()), names)
+            if len(near) == len(names) == len(set(values.tolist())):
+                values = np.array([near[text] for text in values.tolist()], dtype=object)
     if outcomes.n == 2 and not request.label_base and (found_two := _of_two(request, values, outcomes, where)):
         return found_two
     return _plain_indices(path, values, outcomes.n, names, where, request.label_base), ""
@@ -145,19 +149,21 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
     """Indices of two classes, by what labels, columns and the caller call them; None where indices are as written."""
     names, wanted = outcomes.names, request.positive
     distinct = list(dict.fromkeys(str(v) for v in values.tolist()))
-    poles = [polarity(v) for v in distinct]
+    signs = poles(distinct)
     texts = np.array([str(v) for v in values.tolist()], dtype=object)
 
     def are(positive: Iterable[str], note: str = "") -> tuple[Indices, str]:
         return np.isin(texts, list(positive)).astype(np.intp), note
 
     if names is None and (wanted or outcomes.of):
-        named = [v for v in distinct if key_of(v) == key_of(wanted or outcomes.of)]
+        named = [v for v in distinct if v == (wanted or outcomes.of)]
+        named = named or [v for v in distinct if key_of(v) == key_of(wanted or outcomes.of)]
+        named = named if len(named) == 1 else []
         if not named and not wanted:  # churn_probability beside churned and stayed
             named = [v for v in distinct if len(outcomes.of) > 2 and key_of(v).startswith(key_of(outcomes.of))]
             named = named if len(named) == 1 else []
         told = (
-            wanted or (None not in poles and polarity(outcomes.of) is False) or numbers_if_whole(values).dtype == object
+            wanted or (None not in signs and polarity(outcomes.of) is False) or numbers_if_whole(values).dtype == object
         )
         if named and told and (len(distinct) <= 2 or wanted):
             rest = " and 0 = the other labels" if len(distinct) > 2 else ""
@@ -168,11 +174,11 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
             )
     if names is None:
         plain = values.dtype.kind in "iub" and set(distinct) <= {"0", "1", "True", "False"}
-        poled = values.dtype == object and None not in poles and {True, False} == set(poles)
+        poled = values.dtype == object and None not in signs and {True, False} == set(signs)
         if (len(distinct) > 2 and not poled) or plain or set(distinct) <= {"0", "1"}:
             return None
-        if None not in poles:
-            chosen = [v for v, pole in zip(distinct, poles, strict=True) if pole]
+        if None not in signs:
+            chosen = [v for v, pole in zip(distinct, signs, strict=True) if pole]
             return are(chosen, f"label 1 = {listing(chosen)}" if chosen else "")
         if outcomes.one and numbers_if_whole(values).dtype == object and len(distinct) == 2:
             how = (
@@ -189,9 +195,9 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
     if wanted is not None:
         one = next((known.index(key_of(wanted)) for known in keys if key_of(wanted) in known), None)
         one = next((j for j, name in enumerate(names) if key_of(name) in key_of(wanted)), None) if one is None else one
-        if one is None or None in poles:
+        if one is None or None in signs:
             raise request.refuse(f"expected one of {listing(names)} for {POSITIVE_OPTION}, got {quote(wanted)}")
-    elif None not in poles:
+    elif None not in signs:
         of_names, inside = _poles(names), [key in key_of(outcomes.label) for key in keys[1]]
         if of_names is not None and set(of_names) == {True, False}:
             one = of_names.index(True)
@@ -204,7 +210,7 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
             )
     if one is None:
         return None
-    indices, _ = are(v for v, pole in zip(distinct, poles, strict=True) if pole)
+    indices, _ = are(v for v, pole in zip(distinct, signs, strict=True) if pole)
     return (indices if one == 1 else 1 - indices), ""
 
 

@@ -119,6 +119,12 @@ class _Search:
         classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
         if self.request.odds and classes is not None:
             classes = _odds_names(classes)
+        if len(wanted) == 1 and self.request.told is None and everything[wanted[0]] == NUMBER and not self._marks():
+            if self._is_confidence(wanted[0]):
+                return self.top_label() or self.nothing()
+            if (prediction := self._prediction(wanted[0])) is not None:
+                of = self._decides(wanted[0], prediction) or ""
+                return replace(self._found(wanted, "named by proba_columns", scale_of(wanted[0])), of=of)
         return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
 
     def by_vector_name(self) -> Layout | None:
@@ -205,11 +211,12 @@ class _Search:
     def _is_confidence(self, name: str) -> bool:
         """Whether numbers are of the predicted class: never below 1/k, also where class 0 of two is predicted."""
         labels = peeked(self.peek, self.labels.names)
-        facts = self._facts([name, prediction]) if (prediction := self._prediction()) is not None else {}
+        facts = self._facts([name, prediction]) if (prediction := self._prediction(name)) is not None else {}
         if len(facts) < 2 or not facts[name].in_unit or self.forms[name] != NUMBER:
             return False
         predicted = facts[prediction or ""].distinct
-        k = len(predicted.union(*(each.distinct for each in labels.values())))
+        written = frozenset[str]().union(*(each.distinct for each in labels.values()))
+        k = len(predicted | written) if predicted & written else len(predicted)
         never_below = bool(facts[name].numbers.min() >= 1 / max(k, 2) - 1e-9) and len(predicted) > 1
         return (never_below and facts[name].rows >= 10) or 2 < k <= MOST_DISTINCT
 
@@ -246,14 +253,14 @@ class _Search:
             confidence = next((n for n in self._having(NUMBER) if meaning(n) and self._is_confidence(n)), None)
         if confidence is None:
             return None
-        prediction = None if correct is not None else self._prediction()
+        prediction = None if correct is not None else self._prediction(confidence)
         if correct is None and prediction is None:
-            wanted = f"{' or '.join(ROLES['correct'])}, or {', '.join(ROLES['prediction'][:6])} with a label"
+            wanted = f"{' or '.join(ROLES['correct'][:2])}, or {', '.join(ROLES['prediction'][:6])} with a label"
             found = listing(self.forms)
             raise self.request.refuse(f"expected with {quote(confidence)} a {self.what} {wanted}, found {found}")
-        if prediction is not None and self._decides(confidence, prediction):
+        if prediction is not None and (one := self._decides(confidence, prediction)) is not None:
             why = f"by its name; {quote(prediction)} says whether it is above a threshold"
-            return self._found([confidence], why, None, of=" of class 1")
+            return replace(self._found([confidence], why, None, of=f" of class {one}"), of=one)
         source = f"hits from {quote(correct)}" if correct is not None else f"predicted labels from {quote(prediction)}"
         shown = shown_columns([confidence], self.what)
         note = f"confidence from {shown}, {source} (by their names): only confidence errors apply"
@@ -262,19 +269,20 @@ class _Search:
         note += "; exp of the log-probabilities" if log else ""
         return Layout("top_label", (), None, True, prediction, confidence, correct, note, log=log)
 
-    def _decides(self, name: str, prediction: str) -> bool:
-        """Whether class 1 is predicted where a number is above a threshold, so that it is the number of class 1."""
+    def _decides(self, name: str, prediction: str) -> str | None:
+        """The class of two that is predicted where a number is above a threshold, so that the number is of it."""
         found = None if self.peek is None else self.peek([name, prediction])
         facts = self._facts([name])
         if found is None or not facts[name].in_unit or facts[name].missing or facts[name].numbers.min() >= 0.5:
-            return False
-        predicted = [polarity(value) for value in found[prediction]]
-        if None in predicted or len(set(predicted)) < 2 or len(predicted) < FEWEST_DECIDED:
-            return False
-        one = np.array(predicted, dtype=bool)
-        return bool(facts[name].numbers[one].min() > facts[name].numbers[~one].max())
+            return None
+        values = np.array([str(value) for value in found[prediction]])
+        p, distinct = facts[name].numbers, np.unique(values)
+        if len(distinct) != 2 or len(p) < FEWEST_DECIDED:
+            return None
+        low, high = sorted((p[values == value].min(), p[values == value].max(), value) for value in distinct)
+        return str(high[2]) if low[1] < high[0] else None
 
-    def _prediction(self) -> str | None:
+    def _prediction(self, confidence: str | None = None) -> str | None:
         """The column of predicted labels: by its name, where its values are no fractions."""
         named = called(self.forms, "prediction") or [n for n in self.forms if is_prediction(n)]
         facts = self._facts(named)
@@ -282,8 +290,12 @@ class _Search:
         found = [n for n in found if self.forms[n] != VECTOR and not is_called(n, "confidence")]
         if not found and len(self.labels.names) > 1 and is_called(self.labels.names[0], "truth"):
             found = [n for n in self.labels.names if not is_called(n, "truth")]
+        if len(found) > 1 and confidence is not None and (said := meaning(confidence)) is not None:
+            found = [n for n in found if (m := meaning(n)) is not None and m.rest == said.rest] or found
         if len(found) > 1:
-            raise self.request.refuse(f"expected one {self.what} of predicted labels, found {listing(found)}")
+            said_all = [n for n in self._having(NUMBER) if (m := meaning(n)) is not None and m.said != "score"]
+            how = f": name the numbers of one with {COLUMNS_OPTION}, such as {quote(said_all[0])}" if said_all else ""
+            raise self.request.refuse(f"expected one {self.what} of predicted labels, found {listing(found)}{how}")
         return found[0] if found else None
 
     def by_score(self) -> Layout | None:
@@ -390,6 +402,7 @@ class _Search:
             ends = {key_of(name) for name in _odds_names(odds)}
             label = next((n for n, f in texts.items() if set(map(key_of, f.distinct)) == ends), "NAME")
             path, columns, label = (shlex.quote(text) for text in (self.request.path, ",".join(odds), label))
+            label += self._gaps(odds)
             command = f"truecal evaluate {path} --odds --columns {columns} --label-column {label}"
             return f"if {listing(odds)} are odds, run: {command}"
         fractions = [n for n, f in self._facts(self.labels.names).items() if f.is_fraction]
@@ -417,6 +430,7 @@ class _Search:
                 + ": write the predicted probabilities to the file (predict_proba)"
             )
         one = unit if sum_to_one(facts, unit) else unit[:1]
+        gaps = self._gaps(one)
         columns = ",".join(one)
         name = f" --label-column {shlex.quote(two[0])}" if two else " --labels FILE" if not self.elsewhere else ""
         also = f" (columns within [0, 1]: {listing(unit)})" if len(unit) > 1 else ""
@@ -425,7 +439,9 @@ class _Search:
             also += (
                 f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {every}{name}"
             )
-        return f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(columns)}{name}{also}"
+        return (
+            f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(columns)}{name}{gaps}{also}"
+        )
 
     def _found(
         self, names: Iterable[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
@@ -435,6 +451,10 @@ class _Search:
         scale, sure = settle(self.request, said, f"the name of {self.what} {quote(names[0])}")
         note = f"{scale}{of} from {shown_columns(names, self.what)} ({why})"
         return Layout(scale, names, classes, sure, note=note)
+
+    def _gaps(self, names: Sequence[str]) -> str:
+        """The option that drops rows, where some of these columns lack values."""
+        return " --drop-incomplete" if any(each.missing for each in self._facts(names).values()) else ""
 
     def _facts(self, names: Iterable[str]) -> dict[str, Facts]:
         return peeked(self.peek, list(names))
@@ -457,7 +477,7 @@ class _Search:
     def _several(self, found: Sequence[str]) -> FileError:
         how = f"name one with {COLUMNS_OPTION}"
         if len(found) > 1 and self.what == "column":
-            columns = shlex.quote(",".join(found))
+            columns = shlex.quote(",".join(found)) + self._gaps(found)
             how += f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {columns}"
         return self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
 

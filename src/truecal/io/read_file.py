@@ -376,7 +376,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
         if not request.normalize and layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
             numbers = whole
             notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
-        check_numbers(path, numbers, layout)
+        check_numbers(path, numbers, layout, request.told is not None)
     width = 2 if numbers.ndim == 1 else numbers.shape[1]
     if classes is not None and len(classes) != width:
         raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")

@@ -17,7 +17,8 @@ Forms = Mapping[str, str]
 
 _CALLED = {
     "truth": "y_true true_label true_class true_y actual actuals actual_label actual_class actual_value actual_outcome "
-    "actual_result truth ground_truth gold gold_label real_label y_actual y_test real_class",
+    "actual_result expected_label expected_class truth ground_truth gold gold_label real_label y_actual y_test "
+    "real_class",
     "label": "label labels target targets",
     "weak label": "y outcome class obs observed observation expected answer category result reference response "
     "key event species real true gt winner won win winflag",
@@ -28,7 +29,7 @@ _CALLED = {
     "confidence": "confidence conf max_prob top_prob max_probability prediction_score prediction_confidence "
     "pred_confidence confidence_score prediction_probability top1_prob top1_score top1_probability top1_confidence "
     "max_proba model_confidence em_probability",
-    "correct": "correct is_correct",
+    "correct": "correct is_correct hit is_hit",
     "classes": "classes class_names",
     "samples": "answers answer samples responses response completions completion generations",
     "id": "id ids index idx row rowid sample_id doc_id row_index inst",
@@ -110,7 +111,11 @@ def is_pandas_index(name: str) -> bool:
     return name == "" or name.startswith(("__index_level_", "Unnamed: "))
 
 
-_ID_NAME = re.compile(r"(.*[_\W])?(ids?|idx|index|uuid|guid|row|rowid|sampleid)|.*[a-z](Id|ID)|inst#")
+_ID_NAME = re.compile(
+    r"(.*[_\W])?(ids?|idx|index|uuid|guid|row|rowid|sampleid)|.*[a-z](Id|ID)|inst#"
+    r"|(.*[_\W])?(file|image|img)([_ -]?(name|path))?|filename|filepath|path|url"
+    r"|(.*[_\W])?(date|time|datetime|timestamp)"
+)
 
 
 def is_identifier(name: str) -> bool:
@@ -266,6 +271,17 @@ POSITIVE = frozenset({"1", "1.0", "+1", "true", "t", "yes", "y", "pos", "positiv
 NEGATIVE = frozenset({"0", "0.0", "-1", "-1.0", "false", "f", "no", "n", "neg", "negative", "lost", "loss", "lose"})
 
 
+def poles(values: Sequence[str]) -> list[bool | None]:
+    """The polarity of each value; of two such as toxic and non-toxic, or GON+ and GON-, the former is positive."""
+    found = [polarity(value) for value in values]
+    if len(values) == 2 and None in found:
+        for one, other in (values, values[::-1]):
+            opposite = {f"{prefix}{key_of(one)}" for prefix in ("non", "not", "no")}
+            if key_of(other) in opposite or (one[-1:] == "+" and other == f"{one[:-1]}-"):
+                return [value == one for value in values]
+    return found
+
+
 def polarity(value: object) -> bool | None:
     """True of 1, yes, true and positive, False of 0, -1, no, false and negative, None of other values."""
     text = str(value).strip().casefold()
@@ -340,10 +356,20 @@ def sum_to_one(facts: Mapping[str, Facts], names: Sequence[str]) -> bool:
     return bool((abs(np.sum(tables, axis=0) - 1) <= max(SUMS_TO_ONE, 0.006 * len(names))).all())
 
 
+def class_of(values: Collection[str], names: Sequence[str]) -> dict[str, str]:
+    """The class whose name begins or ends with each value, as buff_dir with buff; no class is of two values."""
+    keys = {name: key_of(name) for name in names}
+    found = {v: [n for n, key in keys.items() if key.startswith(key_of(v)) or key.endswith(key_of(v))] for v in values}
+    one = {value: near[0] for value, near in found.items() if len(near) == 1 and len(key_of(value)) > 2}
+    return one if len(set(one.values())) == len(one) else {}
+
+
 def matches(values: Collection[str], names: Sequence[str]) -> bool:
     """Whether all of some values are names of classes, or have the opposite meanings of two names."""
     known = {key_of(name) for name in (*names, *stripped(names))}
     if values and all(key_of(value) in known for value in values):
+        return True
+    if values and len(class_of(values, names)) == len(set(values)) == len(names):
         return True
     poles = {polarity(name) for name in stripped(names)}
     return bool(values) and poles == {True, False} and all(polarity(v) is not None for v in values)

@@ -32,7 +32,7 @@ from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
 from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
-from truecal.io.roles import Forms, Peek, called, facts_of, is_called, is_identifier, is_pandas_index, peeked
+from truecal.io.roles import Forms, Peek, called, facts_of, is_called, is_identifier, is_pandas_index, key_of, peeked
 from truecal.io.truths import FEWEST, is_decision, settled
 
 ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
@@ -210,12 +210,12 @@ def _beside(found: Found, peek: Peek | None) -> list[str]:
     used = {*layout.columns, *found.labels.names, *found.family, layout.confidence, layout.prediction, layout.correct}
     left = [name for name in found.forms if name not in used]
     notes = [f"weights in {quote(name)} are not used: pass --weights" for name in called(left, "weight")]
-    ids = [name for name in left if is_identifier(name) and not is_pandas_index(name)]
+    ids = [name for name in left if is_identifier(name) and key_of(name).endswith(("id", "ids"))]
     facts = peeked(peek, [*called(left, "split"), *ids])
     for name, each in facts.items():
         if name not in ids and 1 < len(each.distinct) <= MOST_PARTS:
             notes.append(f"rows of different {quote(name)} are measured together: see --by")
-        elif name in ids and len(each.distinct) < each.rows - each.missing:
+        elif name in ids and not each.is_fraction and len(each.distinct) < each.rows - each.missing:
             notes.append(f"values of {quote(name)} repeat: pass --groups {name} if rows of one are not independent")
     return notes
 
@@ -398,7 +398,7 @@ def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
     return values
 
 
-def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
+def check_numbers(path: str, numbers: Floats, layout: Layout, told: bool = True) -> None:
     """Every number present, and probabilities (or logits) that are what they should be; says row and column by name."""
     if numbers.shape[0] == 0:
         raise NoRowsError(failure(path, "expected at least one row of predictions, got none"))
@@ -420,7 +420,8 @@ def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
         found = "every row is in [0, 1] and sums to 1: these are probabilities"
-        raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
+        how = f"drop {LOGITS_OPTION}" if told else "pass kind='probabilities' (FILE:probs)"
+        raise failure(path, f"expected logits, {found}, {how}")
 
 
 def are_plain(numbers: Floats, layout: Layout) -> bool:
@@ -458,7 +459,7 @@ def _several(numbers: Floats) -> str:
         return ": these are decisions, 0 and 1; write the predicted probabilities"
     return (
         ": if several labels can apply, pass --task multilabel; if these are one-vs-rest scores, measure one class "
-        f"with {COLUMNS_OPTION} and {POSITIVE_OPTION}"
+        f"with {COLUMNS_OPTION} and {POSITIVE_OPTION}; if they are models, run truecal compare"
     )
 
 
