@@ -22,6 +22,7 @@ from truecal.kinds import COMPOSED
 from truecal.kinds.multilabel import Labelwise
 from truecal.kinds.numbers import Distribution
 from truecal.kinds.ordered import Cumulative
+from truecal.kinds.survival import Survival
 from truecal.sums.torch import read
 
 PAGE = Path(__file__).parents[1] / "how-it-works.md"
@@ -47,6 +48,7 @@ def inputs() -> dict[str, tuple[Any, Any, Any]]:
         "Cumulative": (Cumulative(), y, p),
         "Labelwise": (Labelwise(), several, rng.random((40, 3))),
         "Distribution": (Distribution(tuple(t)), *of_numbers),
+        "Survival": (Survival((0.5, 1.0, 2.0)), (rng.exponential(2, 40), np.ones(40)), of_numbers[1]),
         "Outcomes": (Outcomes((0.0, 1.0)), rng.random(40), u),
     }
 

@@ -206,7 +206,7 @@ def test_each_horizon_has_gap_direction_and_test(both):
     text = repr(found)
     assert "on average over 3 horizons: too high by" in text and "= IPCW Brier" in text
     assert any("the censoring is estimated" in note for note in found.notes)
-    shares = event_share(*data, np.ones(1500), np.array(HORIZONS))
+    shares = event_share(data[0], data[1], np.ones(1500), np.array(HORIZONS))
     assert_close([view.frequency for view in found.views], shares, 1, tolerance=0.02)
 
 
@@ -252,7 +252,7 @@ def test_functions_and_tables_of_survival_are_read(both):
 
 Y = (np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 0, 1, 0]))
 U = np.array([[0.5], [0.4], [0.3], [0.2]])
-REFUSED = {
+REFUSED: dict[str, tuple[Any, Any, str]] = {
     "competing risks": (((Y[0], [1, 0, 2, 0]), U), {"horizons": 1}, "competing risks are not supported"),
     "beyond": ((Y, U), {"horizons": 3.5}, "the largest usable horizon is 3"),
     "in a stratum": ((Y, U), {"horizons": 3, "censoring_by": [0, 0, 1, 1]}, "in every stratum of censoring_by is 1"),
