@@ -51,7 +51,7 @@ def test_notebooks_show_the_diagram():
     (svg,) = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
     root = tree.fromstring(svg)  # escaped, or it would not parse
     texts = [node.text for node in root.iter() if node.tag.endswith("text")]
-    assert "<b>naive</b> & co" in texts and "observed frequency" in texts
+    assert "<b>naive</b> & co" in texts and "accuracy" in texts
     points = [node for node in root.iter() if node.tag.endswith("circle")]
     diagram = result.reliability["confidence"]
     assert len(points) == int((diagram.count[0] > 0).sum())
