@@ -227,6 +227,8 @@ def test_extreme_predictions_have_a_number(name, u, rng):
     """Warnings are errors here: no division by nothing, no overflow, and never NaN."""
     for y in rng.integers(0, 2, (4, 6)):
         arrays = (y, np.column_stack([1 - u, u])) if is_multiclass(BASELINES[name]) else (y, u)
+        if name in TIMES:
+            arrays = times(y, BASELINES[name]), np.column_stack([u, u, u])
         assert not np.isnan(BASELINES[name](*arrays))
         if BASELINES[name].weighted:
             w = np.array([1e-100, 1.0, 1e100, 0.0, 1e100, 3.0])

@@ -70,7 +70,7 @@ def square_ratio(difference: float, variance: float) -> float:
     """difference²/variance; where risks of 0 and 1 allow no variance, 0 if they are right and infinite otherwise."""
     if abs(difference) < ROUNDING:
         return 0.0
-    return difference**2 / variance if variance > 0 else np.inf
+    return difference**2 / float(variance) if variance > 0 else np.inf  # numpy's floats warn of overflow
 
 
 def _groups(u: Array, m: int) -> Array:

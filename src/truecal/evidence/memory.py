@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..baselines import BASELINES, ERRORS
-from ..core.arrays import is_tensor, namespace
+from ..core.arrays import is_tensor, namespace, on_cpu
 from ..core.dispatch import DISPATCH, THREADS
 from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
@@ -347,9 +347,9 @@ class _Work:
                     f"the {name} diagram has no consistency bands: too many rows and classes for the planned draws"
                 )
         histogram = None
-        if sample.views == 1 and not is_tensor(sample.reports):
-            reports = np.asarray(sample.reports, dtype=float).ravel()
-            histogram = np.histogram(reports, HISTOGRAM_BARS, (0.0, 1.0), weights=sample.row_weights)[0]
+        if sample.views == 1:
+            reports, weights = (np.asarray(on_cpu(x), dtype=float) for x in (sample.reports, sample.row_weights))
+            histogram = np.histogram(reports.ravel(), HISTOGRAM_BARS, (0.0, 1.0), weights=weights)[0]
         property, names = frozen.error.property, self.settings.view_names
         called = [property.view_name(j, names) for j in range(sample.views)] if property.in_order else ()
         return Reliability(name, m, frozen.table(place), bands, histogram, tuple(called))

@@ -180,7 +180,7 @@ def differing(first: BinnedSample, second: BinnedSample, groups: Groups | None) 
     A few rows move the gap of every bin that they leave or enter, as if all rows of these differed."""
     parts = []
     for rows, values in own_losses(first, second):
-        w = first.sample.row_weights[rows]
+        w = np.asarray(on_cpu(first.sample.row_weights[rows]))
         parts.append(np.where(w > 0, w * np.asarray(on_cpu(values.value)), 0.0))
     d = np.concatenate(parts)
     squares = np.square(d if groups is None else np.bincount(groups[0], d, groups[1]))

@@ -117,7 +117,8 @@ def _listed(array: Any) -> list[Any]:
 
 def _codes(used: Any) -> Any:
     pyarrow = need("pyarrow", "cli", "tables")
-    return pyarrow.array(used, pyarrow.int64())
+    codes = np.asarray(used, dtype=np.int64)  # as a buffer: pyarrow.array would load pandas
+    return pyarrow.Array.from_buffers(pyarrow.int64(), len(codes), [None, pyarrow.py_buffer(codes)])
 
 
 def _forms(table: Table) -> Forms:

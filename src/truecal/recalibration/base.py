@@ -176,6 +176,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on validation data, which must not be the data the result is evaluated on."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         fitted = copy(self)  # this one stays as it was if anything below fails
         fitted._fit(fitted._validation(X, y, sample_weight, reset=True))
         self.__dict__ = fitted.__dict__
@@ -183,7 +184,6 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
 
     def _validation(self, X: Any, y: Any, sample_weight: ArrayLike | None, *, reset: bool) -> ValidationData:
         """The rows to fit, checked; `reset` where they are the first."""
-        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         logits = self._read(X, reset=reset)
         if self.space == "logits":
             _refuse_probabilities(logits, type(self).__name__)

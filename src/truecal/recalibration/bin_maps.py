@@ -17,6 +17,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.metaestimators import available_if
 
 from truecal.core.data import check_positive_int, shown
+from truecal.core.frames import refuse_reordered
 from truecal.core.parameters import described
 from truecal.recalibration.base import (
     Codes,
@@ -131,6 +132,7 @@ class HistogramBinning(OneVsRestBins):
         Only sums per bin are kept. `fit` starts afresh. `classes` is for callers that pass it to every classifier; the
         classes are the columns of X, or `labels`.
         """
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
         fitted, sums = copy(self), getattr(self, "sums_", None)
         data = fitted._validation(X, y, sample_weight, reset=sums is None)
         p, m = fitted._binned(data.logits), check_positive_int(self.n_bins, "n_bins")
