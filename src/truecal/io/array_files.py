@@ -307,3 +307,9 @@ def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str) -> En
     kind = {"F": "f", "B": "f", "I": "i", "U": "u"}.get(dtype[:1], "V")
     form = "b" if dtype == "BOOL" else "V" if dtype.startswith("F8") else kind
     return Entry(tuple(shape), form, load, 4 if dtype == "BF16" else 8)
+
+
+OPENERS = {
+    **{"npz": (open_npz, b"PK\x03\x04"), "npy": (open_npy, b"\x93NUMPY")},
+    **{"safetensors": (open_safetensors, b""), "matlab": (open_matlab, b"MATLAB")},
+}

@@ -461,3 +461,6 @@ def open_arrow(request: Request) -> Source:
 
     types = table_types(path, schema)
     return open_table(Table(path, types, batches, passes=is_file, budget=request.budget))
+
+
+OPENERS = {"parquet": (open_parquet, b"PAR1"), "arrow": (open_arrow, b"")}

@@ -148,3 +148,6 @@ def _chosen(request: Request, found: list[tuple[str, bool]], wanted: str | None,
         example = f": name one, {shlex.quote(f'{path}::{names[0]}')}" if names else ""
         raise request.refuse(f"expected one {what}, {problem}{example}")
     return wanted
+
+
+OPENERS = {"excel": (open_workbook, b"PK\x03\x04"), "database": (open_database, b"")}

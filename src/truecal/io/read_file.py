@@ -45,22 +45,10 @@ from truecal.io.truths import check_not_below_chance
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
 
-_OPENERS: dict[str, tuple[Any, bytes]] = {
-    "npz": (arrays.open_npz, b"PK\x03\x04"),
-    "npy": (arrays.open_npy, b"\x93NUMPY"),
-    "csv": (text_tables.open_csv, b""),
-    "parquet": (columnar.open_parquet, b"PAR1"),
-    "arrow": (columnar.open_arrow, b""),
-    "json": (text_tables.open_json, b""),
-    "jsonl": (text_tables.open_jsonl, b""),
-    "torch": (tensor_files.open_torch, b"PK\x03\x04"),
-    "safetensors": (arrays.open_safetensors, b""),
-    "inspect": (None, b"PK"),
-    "excel": (databases.open_workbook, b"PK\x03\x04"),
-    "database": (databases.open_database, b""),
-    "matlab": (arrays.open_matlab, b"MATLAB"),
-}
-"""Who opens files of a format, None for logs, and how their bytes must start."""
+_OPENERS: dict[str, tuple[Any, bytes]] = {"inspect": (None, b"PK")}
+for _reader in (arrays, columnar, databases, tensor_files, text_tables):
+    _OPENERS |= _reader.OPENERS
+"""Who opens files of a format, as the readers list it (None for logs), and how their bytes must start."""
 _MAGIC: tuple[tuple[bytes, str, tuple[str, ...]], ...] = (
     (b"PK\x03\x04", "a zip archive (npz, torch, Excel or inspect_ai)", ("npz", "torch", "inspect", "excel")),
     (b"\x93NUMPY", "a numpy array (npy)", ("npy",)),

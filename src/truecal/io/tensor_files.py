@@ -227,3 +227,6 @@ def _entry(path: str, name: str, found: Any, load: Callable[[Tensor], Array]) ->
     join: Any = np.concatenate if first.shape else np.stack
     shape = (sum(part.shape[0] for part in parts), *first.shape[1:]) if first.shape else (len(parts),)
     return Entry(shape, _kind(first), lambda: np.asarray(join([load(part) for part in parts])), max(4, first.size))
+
+
+OPENERS = {"torch": (open_torch, b"PK\x03\x04")}

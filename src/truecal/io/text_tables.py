@@ -528,3 +528,6 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
 
     opened = Table(request.path, types, batches, table.num_rows, passes=False, budget=request.budget)
     return replace(open_table(opened), notes=notes)
+
+
+OPENERS = {"csv": (open_csv, b""), "json": (open_json, b""), "jsonl": (open_jsonl, b"")}
