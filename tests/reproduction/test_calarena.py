@@ -41,6 +41,7 @@ def test_choices_and_their_shares(folder: Path) -> None:
     assert row["worse"] == pytest.approx(2 / 3) and row["worse by 1%"] == pytest.approx(2 / 3) and row["binning"] == 1
     assert table.loc[("all", "logloss"), "worse"] == pytest.approx(1 / 3)
     assert np.isnan(row["worse, low"])  # two data sets give no limits
+    tables["brier"]["CB-tiny"] = 0.0  # an ablation
     rates = win_rates("tabrepo-binary", tables).set_index("map")["win rate"]
     assert rates["TS"] == pytest.approx((1 + 0 + 0.5) / 3) and rates["Base-model"] == pytest.approx(
         (0.5 + 0.5 + 0.5) / 3
@@ -73,3 +74,24 @@ def test_the_page_shows_the_stored_numbers() -> None:
     wanted = (ece["worse"], ece["worse by 1%"], log["worse"], ece["binning"], log["binning"])
     assert re.findall(r"\d+%", part) == [f"{wanted[0]:.0%}", "1%", *(f"{share:.0%}" for share in wanted[1:])]
     assert f"{ece['experiments']:,.0f}" in shown
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"a worse Brier score than no map in {ece['worse']:.0%}; the map" in readme
+    assert f"the lowest log loss does in {log['worse']:.0%}" in readme
+    assert f"In {ece['experiments']:,.0f} experiments of [CalArena]" in readme
+
+
+PUBLISHED = {  # heights of bars in figures/binary_winrates.pdf and multiclass_winrates.pdf of CalArena
+    "tabrepo-binary": {"Spline": 0.6275, "Quadratic": 0.6197, "Beta": 0.6156, "Hist-quantile": 0.2422},
+    "tabarena-binary": {"Spline": 0.7382, "Quadratic": 0.7378, "Beta": 0.7330, "Hist-quantile": 0.1726},
+    "cv-binary": {"Platt-logits": 0.8178, "Quadratic": 0.7854, "CatBoost": 0.7773, "Hist-uniform": 0.1538},
+    "tabrepo-multiclass": {"SMS": 0.7030, "SVS": 0.6451, "CatBoost": 0.6236, "Hist-quantile": 0.1509},
+    "tabarena-multiclass": {"Spline": 0.6839, "VS": 0.6799, "SMS": 0.6792, "Hist-quantile": 0.1283},
+    "cv-multiclass": {"SMS": 0.9472, "SVS": 0.8500, "VS": 0.8167, "Kernel": 0.1361},
+}
+
+
+@pytest.mark.parametrize("benchmark", PUBLISHED)
+def test_win_rates_are_those_of_the_published_figures(benchmark: str) -> None:
+    stored = pd.read_csv(ROOT / "results" / "calarena" / "winrates.csv").query("benchmark == @benchmark")
+    rates = stored.set_index("map")["win rate"]
+    assert {name: rates[name] for name in PUBLISHED[benchmark]} == pytest.approx(PUBLISHED[benchmark], abs=1.1e-4)
