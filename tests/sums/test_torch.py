@@ -290,15 +290,15 @@ def test_many_counts_have_a_few_views_at_a_time(monkeypatch):
     """Their bins may be more than the rows, and fill the memory as well."""
     y, p = predictions(tc.ERRORS["classwise"], 30, ties=True)
     counts, wide = tuple(range(1, 30)), []
-    tables = torch_tables.quantile_tables
+    tables = torch_tables._sorted_tables
 
     def noted(build, tile):
         wide.append(tile.stop - tile.start)
         return tables(build, tile)
 
-    monkeypatch.setattr(torch_tables, "quantile_tables", noted)
+    monkeypatch.setattr(torch_tables, "_sorted_tables", noted)
     metric = tc.CalibrationError(tc.Classwise(), tc.Quantile(counts))
-    found = metric.of(on_tensors(metric, y, p), Dispatch(device_numbers=2 * sum(counts)))
+    found = metric.of(on_tensors(metric, y, p), Dispatch(device_numbers=8 * sum(counts)))
     assert wide == [2, 2]
     np.testing.assert_allclose(found, tc.classwise_error(y, p, n_bins=counts), rtol=1e-9)
 

@@ -23,7 +23,8 @@ _NUMBERS = 1 << 24  # held at once per array of a block of draws
 class QuantileDraws:
     """Quantile bins of 0/1 outcomes or class labels without weights, frozen at the predictions.
 
-    As in `backends.torch.quantiles`, an outcome of 1 is counted by its own prediction, so that a draw costs a
+    With L the report before a cut at place c, and its block from `first` to `last`, a row with outcome 1 lies before
+    the cut if its report is below L, and with chance (c − first)/(last − first) if it equals L. So a draw costs a
     search and a count for each row, whatever the number of classes.
     """
 

@@ -18,7 +18,7 @@ from ...core.edges import covered
 from ...core.rules import BinningRule
 from ...core.sample import Sample
 from ...core.table import BinTable, TableSums
-from .bins import Cut, quantile_tables, summed, table_between, vector_tables, weight_sq, zeros_like
+from .bins import Cut, summed, table_between, vector_tables, weight_sq, zeros_like
 from .reading import within
 from .tensors import like, row_sums, tiles_of, views_of
 
@@ -32,9 +32,6 @@ def tables(build: Any) -> Iterator[Tables]:
         yield from vector_tables(build)
     elif rule.fixed and listed(build):
         yield interval_tables(build)
-    elif rule.open and not (build.squares or build.needs_cells):
-        for tile in tiles_of(max(sample.rows, _bins(build)), sample.views, build.dispatch.device_numbers):
-            yield quantile_tables(build, tile)
     else:
         for tile in tiles_of(max(sample.rows, _bins(build)), sample.views, build.dispatch.device_numbers >> 2):
             yield _sorted_tables(build, tile)

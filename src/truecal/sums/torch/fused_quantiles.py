@@ -205,7 +205,7 @@ def quantile_bins(
     `ordered` are the sorted reports, (views, n) or those of one view; `places` are the ends of the cuts, and for each
     bin the places `upper` and `lower` (−1: the beginning) of its ends among them; `counts` are zeros, as many as
     `counts_size` says.
-    The mathematics is that of `quantiles.quantile_tables`.
+    The mathematics is that of `QuantileDraws`.
     """
     ends, upper, lower = places
     matrix, cuts, bins = reports.ndim == 2, len(ends), len(upper)
