@@ -38,7 +38,7 @@ class Record:
 
     @property
     def data(self) -> list[list[Any]]:
-        """The table without its heads."""
+        """The rows of the table, without titles."""
         return [[row[column] for column in self.columns] for row in self.rows]
 
 

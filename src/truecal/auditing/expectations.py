@@ -276,7 +276,7 @@ def prove(metric: Metric, frame: Frame, world: Matrix, lie: Matrix, kind: str) -
 
 
 def _exactly(table: LieTable, row: int) -> Fraction:
-    """The expectation in the first world without any rounding of its own."""
+    """The exact expectation in the first world."""
     weights = chances(table.predictions[0], table.outcomes)
     both = zip(weights, table.values[row], strict=True)
     return sum((weight * Fraction(value) for weight, value in both if weight), start=Fraction(0))

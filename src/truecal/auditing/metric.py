@@ -158,7 +158,7 @@ class Meter:
         self._first: list[float] = []
 
     def count(self, seconds: float) -> None:
-        """One call more, and how long it took."""
+        """Count one call and its duration."""
         self.calls += 1
         if len(self._first) < _TIMED:
             self._first.append(seconds)
@@ -175,13 +175,13 @@ class Meter:
         self.allow(0.75)
 
     def allow(self, share: float) -> None:
-        """What begins now may take that share of the time that is left, and no more than was allowed before it."""
+        """Limit what begins now to a share of the time that is left."""
         if self.seconds is not None:
             now = time.monotonic()
             self.deadline = min(self.deadline, now + share * (self._end - now))
 
     def allow_all(self) -> None:
-        """What was allowed a share has ended: the rest may take all the time that is left."""
+        """Lift the limit that `allow` set."""
         self.shortened |= self.late
         self.deadline = self._end
 
@@ -191,7 +191,7 @@ class Meter:
         return 0 if self.late else max(0, self.limit - self.calls)
 
     def tell(self) -> None:
-        """Say how far the search has come."""
+        """Report the share of the search that is done."""
         if self.progress is not None:
             self.progress(min(1.0, self.calls / self.limit))
 

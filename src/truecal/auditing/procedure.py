@@ -163,7 +163,7 @@ def _options(given: Any) -> dict[str, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A metric that is asked about strange inputs warns of them; that is no news to whoever called the audit."""
+    """Silence warnings of the metric about strange inputs."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -230,8 +230,7 @@ class _Auditor:
         )
 
     def _nothing_seen(self, found: Found) -> str:
-        """Why a search without a proof says nothing: it had no calls or time, no world had a value, or the metric left
-        in the middle of it."""
+        """Why a search without a proof has no verdict: no calls or time, no value, or a metric that exited."""
         if any(part.worlds for part in found.searched):
             return next((metric.exited for metric in self.metrics.values() if metric.exited), "")
         if not found.searched:

@@ -87,7 +87,7 @@ class Lie:
 @final
 @dataclass(eq=False)
 class Found:
-    """What a search has come upon so far; it grows."""
+    """The findings of a search so far."""
 
     searched: list[Searched] = field(default_factory=list)
     certificates: list[Certificate] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Found:
         return any(lie.plain for lie in self.lies)
 
     def note(self, table: LieTable, named: Lies, where: str, tried: int | None = None) -> None:
-        """Take over what the table says; every prediction in it is a world as well, unless one world was `tried`."""
+        """Add the findings of a table; every prediction in it is a world as well, unless one world was `tried`."""
         worlds, predictions = table.defined if tried is None else (1, tried)
         self.searched.append(Searched(where, table.rows, table.classes, worlds, predictions, table.resolution))
         pair = best_pair(table, named)

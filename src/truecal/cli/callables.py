@@ -62,7 +62,7 @@ def _called(thing: Any) -> str:
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
-    """name=value pairs; a value is a Python literal, or the text as it stands."""
+    """name=value pairs; a value is a Python literal, or else text."""
     options: dict[str, Any] = {}
     for pair in given:
         name, equals, text = pair.partition("=")

@@ -71,7 +71,7 @@ File = Annotated[Path, _files("Predictions; or -, FOLDER.parquet, FILE:logits, F
 
 
 class _Command(TyperCommand):
-    """A command whose --help stands with the options of its output, not in a panel before all others."""
+    """A command whose --help is listed with the options of its output."""
 
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)

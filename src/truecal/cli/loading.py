@@ -75,7 +75,7 @@ class Loaded:
 
     @property
     def named_labels(self) -> tuple[Any, dict[str, Any]]:
-        """The labels as names of classes, and `labels=`: results then speak of classes by name."""
+        """The labels as names of classes, and `labels=`: results then name classes."""
         y, names = self.y_true, self.classes
         shapes = {getattr(model, "shape", ())[1:] for model in self.models.values()}
         numbered = names is None or names == tuple(map(str, range(len(names))))
@@ -159,7 +159,7 @@ class Loaded:
 def estimated(
     labelled: Path, unlabelled: Path, reading: Reading, cost: tuple[float, ...] | None, level: float
 ) -> tuple[Estimate, list[str]]:
-    """What labelled rows of one file say of the rows of another, and what was read."""
+    """The estimate for the rows of one file from labelled rows of another, and notes on both."""
     from truecal.inference.estimation import estimate
 
     loaded = load([labelled], reading)
@@ -329,7 +329,7 @@ def _model(predictions: Predictions, one_number: bool) -> Any:
 
 
 def _scaled(predictions: Predictions, validation: Path, reading: Reading) -> tuple[Any, list[str]]:
-    """Probabilities after a temperature fitted on validation logits, and the sentences that say so."""
+    """Probabilities after a temperature fitted on validation logits, and notes on the fit."""
     import truecal as tc
 
     if predictions.logits is None or predictions.n_choices is not None:

@@ -47,7 +47,7 @@ class Recalibration:
 
 
 def check_output(path: Path, method: str) -> None:
-    """Before any work: the name of the output says a format, and the method is known."""
+    """Refuse an unknown output format or method before any work."""
     from truecal.recalibration.prefit import METHODS
 
     if path.suffix.lower() not in FORMATS:

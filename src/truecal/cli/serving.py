@@ -1,4 +1,4 @@
-"""The commands monitor, sql, audit, demo and reproduce."""
+"""The commands monitor, sql, audit and demo."""
 
 from __future__ import annotations
 

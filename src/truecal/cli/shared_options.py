@@ -17,7 +17,7 @@ from truecal.io.containers import split_member
 
 
 def _panel(title: str) -> Callable[..., Any]:
-    """Options that stand in one panel of the help; a flag has no metavar."""
+    """Options of one panel of the help; a flag has no metavar."""
 
     def option(names: str, words: str, metavar: str = "", **about: Any) -> Any:
         return Option(*names.split(), help=words, metavar=metavar, rich_help_panel=title, show_default=False, **about)
@@ -135,7 +135,7 @@ class Batching:
 
 @dataclass(frozen=True)
 class OneModel:
-    """What `evaluate` alone can do."""
+    """Options of `evaluate` only."""
 
     segments: Annotated[str | None, _slice("--segments", "Find miscalibrated segments of these.", "A,B,...")] = None
     advise: Annotated[bool, _output("--advise", "Print what to do next, in three lines.")] = False
@@ -235,7 +235,7 @@ def split(text: str | None) -> tuple[str, ...] | None:
 
 
 def file_of(spec: str) -> Path | None:
-    """The file that COLUMN, FILE or FILE:COLUMN speaks of, None for a column of the predictions."""
+    """The file that FILE or FILE:COLUMN names, None for a column of the predictions."""
     places = (Path(spec), Path(spec.rpartition(":")[0]))
     return next((place for place in places if Path(split_member(str(place))[0]).is_file()), None)
 

@@ -1,4 +1,4 @@
-"""Which tables are read in batches: those larger than the memory budget, folders and globs; and what that rules out."""
+"""Which tables are read in batches: those larger than the memory budget, folders and globs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(K|M|G|T|KI|MI|GI|TI)?B?", re.IGNOR
 
 
 def budget(memory: str | None) -> int:
-    """Bytes that a run may take: as said, such as 2GB, or a quarter of what is free."""
+    """Bytes that a run may take: as given, such as 2GB, or a quarter of the free memory."""
     if memory is None:
         return available_memory() // 4
     found = _SIZE.fullmatch(memory.strip())

@@ -1,4 +1,4 @@
-"""One word for what numpy and torch call differently, and the backends that are loaded when they are needed."""
+"""Operations on numpy arrays and torch tensors, and backends that are loaded when they are needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def namespace(x: Any) -> Any:
 
 
 def doubled(x: Any, *, copy: bool = False) -> Any:
-    """Numbers as float64, in memory of their own where asked for."""
+    """Numbers as float64, copied where asked for."""
     return x.to(namespace(x).float64, copy=copy) if not isinstance(x, HOST) else x.astype(np.float64, copy=copy)
 
 

@@ -26,7 +26,7 @@ class AveragedRule(BinningRule):
 
     averages = True
     compiled = ""
-    """The compiled loop over sorted 0/1 outcomes in `backends.ordered`, where there is one."""
+    """The compiled loop over sorted 0/1 outcomes in `sums.compiled_order`, where there is one."""
 
     def kernel(self) -> AveragedRule:
         """The rule whose kernel this is, on the places that reports have here."""

@@ -253,7 +253,7 @@ def are_distributions(array: Array, tolerance: float, rounded: list[int] | None 
 
 
 def _explain_bad_probabilities(array: Array, name: str, tolerance: float) -> None:
-    """Raise the one error that says what is wrong with these rows, in the order a person would check."""
+    """Raise the first error that applies to these rows."""
     _refuse_non_finite(array, name)
     slack = rounding_slack(array)
     with np.errstate(all="ignore"):  # rows too large to sum are reported as such

@@ -28,7 +28,7 @@ def equal_edges(j: Array, m: int, bounds: Bounds, dtype: np.dtype[Any]) -> Array
 
 
 def crowded_runs(ordered: Array, m: int, bounds: Bounds) -> Runs:
-    """So many intervals that most are empty: each report looks for its own, and no edge is made that nobody needs.
+    """Runs of equal-width intervals too many to list: each report finds its own.
 
     The interval of u is the first whose right edge is at least u; a guess from u·m is moved until that holds.
     """

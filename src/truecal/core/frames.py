@@ -1,4 +1,4 @@
-"""What pandas, polars and pyarrow say beside their numbers: the classes of columns and the index of rows."""
+"""Class names of columns and indices of rows of pandas, polars and pyarrow tables."""
 
 from __future__ import annotations
 

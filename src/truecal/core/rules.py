@@ -222,7 +222,7 @@ class BinningRule:
 
 @dataclass(frozen=True)
 class CountedRule(BinningRule):
-    """A rule that is told how many bins to make."""
+    """A rule with a number of bins."""
 
     n_bins: int | Sequence[int] | Literal["auto"] = "auto"
 
@@ -301,7 +301,7 @@ def quantile_cuts(n: int, m: int) -> Array:
 
 @lru_cache(maxsize=16)
 def _quantile_cuts(n: int, counts: tuple[int, ...]) -> tuple[Array, ...]:
-    """Those of several bin counts, which every view of a sample asks for."""
+    """Quantile cuts for several bin counts, cached because every view needs them."""
     every = tuple([quantile_cuts(n, m) for m in counts])
     for cuts in every:
         cuts.flags.writeable = False

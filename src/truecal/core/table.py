@@ -193,7 +193,7 @@ class BinTable:
 
     @cached_property
     def moments(self) -> TableSums:
-        """Everything numbers need of the cells, summed over the views."""
+        """All sums over cells and views."""
         assert self.residual_sq is not None
         if self.rule.averages:
             return self._grid_moments()
@@ -220,11 +220,11 @@ class BinTable:
         return TableSums(*np.sum(found, axis=0).tolist())
 
     def squared_moments(self) -> TableSums:
-        """What a squared error needs, and no more."""
+        """Sums for a squared error."""
         return TableSums(squared=_number(self._over_views(self.squared())))
 
     def absolute_moments(self) -> TableSums:
-        """What an absolute error needs, and no more."""
+        """Sums for an l1 error."""
         return TableSums(absolute=_number(self._over_views(abs(self.residual))))
 
 
@@ -294,7 +294,7 @@ class PointSums:
     """The form itself, where a compiled loop has summed it."""
 
     def squared_moments(self) -> TableSums:
-        """What a squared error needs, and no more."""
+        """Sums for a squared error."""
         if self.squared is not None:
             return TableSums(squared=self.share * float(self.squared))
         squared = self.rule.running(self.bounds)

@@ -1,4 +1,4 @@
-"""Evidence: all that a source can say of one model, whatever the source is."""
+"""Evidence: the measurements of one model, the same for every source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .views import ViewValue
 
 @dataclass(eq=False)
 class Evidence:
-    """What memory, a stream, a query or sampled answers say of one model.
+    """Measurements of one model from memory, a stream, a query or sampled answers.
 
     What a source cannot give is None or empty, and a note tells why. `spreads` and `binned` (in memory) or
     `block_losses` (where the rows are gone) are what pairs of models are compared by.

@@ -59,7 +59,7 @@ class Sampling(Result):
 
     @property
     def naive_text(self) -> str:
-        """What the naive confidence would say."""
+        """The naive confidence as text."""
         return (
             f"mean {self.naive_confidence:.1%}, accuracy {self.naive_accuracy:.1%}, "
             f"gap {max(0.0, self.naive_gap):.1f} points"

@@ -121,7 +121,7 @@ def is_scarce(totals: Totals) -> bool:
 
 
 def _few_carry(total: Array, weight: Array, mean: float) -> bool:
-    """Whether few blocks carry the spread of a loss that has no bound of its own."""
+    """Whether few blocks make up most of the variance of an unbounded loss."""
     squares = np.square((total - weight * mean) / weight.max())  # whatever the unit of the weights
     blocks = int(np.count_nonzero(weight))
     return float(squares.sum()) ** 2 < _FEWEST_CARRY * blocks * float(np.square(squares).sum())

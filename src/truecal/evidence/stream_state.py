@@ -30,7 +30,7 @@ MOST_BYTES = 4 << 30
 
 
 class StreamState(Shared):
-    """What a stream holds. Classes over it read batches, and say what was found."""
+    """Sums and settings of a stream; `Stream` reads batches into it."""
 
     def __init__(self, entries: tuple[StreamEntry, ...], blocks: int, labels: Array | None, pos_label: Any) -> None:
         super().__init__()

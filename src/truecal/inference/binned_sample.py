@@ -1,4 +1,4 @@
-"""Frozen: an error and a sample with the cells between them, made once and used by every test and interval."""
+"""BinnedSample: an error and a sample with its cells, made once for every test and interval."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def block_spread(table: BinTable, residual: Array, weight: Array, theta: float |
 
 @dataclass(frozen=True)
 class _Sums:
-    """What the cells say, summed over the views."""
+    """Sums of the cells over the views."""
 
     H: Array
     c0: float

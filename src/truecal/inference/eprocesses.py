@@ -45,7 +45,7 @@ MEMORIES = (np.inf, 500.0)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a stream: labels, the distributions that the null says they come from, and what was on top.
+    """Some rows of a stream: labels, their distributions under the null hypothesis, and top classes.
 
     `anchor` is the class whose logit is shifted: the top class, or class 1 of two. `level` is the probability that the
     model gave it, by which rows are put into bins; it is that of the model also where `proba` has been mapped.
@@ -143,7 +143,7 @@ class Process(ABC):
 @final
 @dataclass(frozen=True)
 class OneSided(Process):
-    """The class is right less often than said (sign −1), or more often (sign +1): a shift of its logit by ±s.
+    """The class is right less often than predicted (sign −1), or more often (sign +1): a shift of its logit by ±s.
 
     With c the probability of the class and z whether it came, e^{sz}/(1 − c + c·e^s) = 1 + λ(c − z) with a λ of one
     sign, so the product is a supermartingale also where the class is right at least (at most) as often as said.

@@ -68,7 +68,7 @@ class Quantity(Result):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Estimate(Pictured):
-    """What can be said of unlabelled rows; `shift_pvalue` tests whether the predictions of both samples are alike."""
+    """Estimates for unlabelled rows; `shift_pvalue` tests whether the predictions of both samples are alike."""
 
     quantities: tuple[Quantity, ...]
     n_labelled: int

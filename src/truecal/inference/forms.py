@@ -332,7 +332,7 @@ class ClassForms:
 
 
 def combined(values: Array, forms: tuple[Form, ...]) -> Array:
-    """(rows, forms): how loudly each form speaks, −log of its smooth p-value plus the log of its share.
+    """(rows, forms): the evidence of each form, −log of its smooth p-value plus the log of its share.
 
     The p-value of a row is that under a shifted gamma distribution (Pearson III) with mean, sd and skewness of the
     other rows, observed and drawn: all rows are treated alike, so the largest over forms has an exact test, and a row
@@ -353,7 +353,7 @@ def combined(values: Array, forms: tuple[Form, ...]) -> Array:
 
 
 def limits(values: Array, forms: tuple[Form, ...], loudest: float) -> Array:
-    """The value of each form from which the first row would be louder than this in `combined`."""
+    """The value of each form above which the first row exceeds this evidence in `combined`."""
     mean, sd = values[1:].mean(axis=0), np.maximum(values[1:].std(axis=0), 1e-300)
     shape = 4 / np.square(np.clip((((values[1:] - mean) / sd) ** 3).mean(axis=0), 0.05, None))
     tail = np.minimum(np.array([form.share for form in forms]) * np.exp(-loudest), 1.0)

@@ -55,7 +55,7 @@ class World:
 
 
 def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> World:
-    """How outcomes look if the reports are right; bare (outcomes, reports) do not say, so they need a sampler."""
+    """A sampler of outcomes under calibration; (outcomes, reports) alone need one from the user."""
     error, sample = frozen.error, frozen.sample
     if sampler is not None and not callable(sampler):
         raise TypeError(f"sampler must be a function of a random generator, got {shown(sampler)}")

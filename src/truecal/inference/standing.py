@@ -1,4 +1,4 @@
-"""The answer to "calibrated?": what a test and the interval of the gap say together."""
+"""The answer to "calibrated?", from the test and the interval of the gap."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Standing:
 
     @property
     def p(self) -> str:
-        """ "≤ 0.005" or "= 0.4"; empty where the test says nothing."""
+        """ "≤ 0.005" or "= 0.4"; empty without a test."""
         if self.pvalue is None or self.answer == "untested":
             return ""
         return p_text(self.pvalue, self.at_floor).removeprefix("p ")

@@ -278,7 +278,7 @@ def _spent(expected: Array, count: Array, coverage: Array, risk: float, delta: f
 
 
 def _needed(promise: Array, ends: Array, effective: float, risk: float, delta: float) -> int | None:
-    """How many rows name a threshold with the wanted power if errors are what the confidences say.
+    """How many rows a threshold needs for the wanted power if the confidences are right.
 
     `promise` are the errors that they expect among the first `ends` rows."""
     if not (promise < risk).any():
@@ -328,7 +328,7 @@ def effective_rows(group: Array, number: int, accepted: Array) -> Array:
 @final
 @dataclass(frozen=True)
 class Discrimination:
-    """A measure of whether the confidence orders right before wrong predictions. It says nothing of calibration."""
+    """A measure of whether the confidence orders right before wrong predictions. It does not measure calibration."""
 
     name: str
     value: float

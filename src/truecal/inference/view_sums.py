@@ -190,7 +190,7 @@ class ViewSums:
         share: float = 1.0,
         left: tuple[Array, Array, Array] | None = None,
     ) -> tuple[Array, Array, Array, Array, Array]:
-        """Add what the cells of a view say, from `_cell_sums`; pull, mean, weight, rate and total of each cell.
+        """Add the sums of the cells of a view; return pull, mean, weight, rate and total of each cell.
 
         `left`: what pairs of rows give that are left out, where these are not those of one unit.
         """

@@ -155,7 +155,7 @@ def _is_numbered(classes: tuple[str, ...]) -> bool:
 
 
 def names_classes(predictions: Predictions) -> bool:
-    """Whether the columns have names that say more than their indices 0 to k-1 do."""
+    """Whether the columns have names other than their indices 0 to k-1."""
     return predictions.classes is not None and not _is_numbered(predictions.classes)
 
 

@@ -117,7 +117,7 @@ def read_stated(path: str, confidence: str, correct: str | None, question: str |
 
 
 def is_sampled(path: str) -> bool:
-    """Whether a log holds several generated answers per question, and nothing that says otherwise."""
+    """Whether a log holds several generated answers per question."""
     request = Request(str(path))
     try:
         form = file_format(request.path)

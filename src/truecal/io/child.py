@@ -21,7 +21,7 @@ _LEAST = 1 << 26  # bytes that a child may take whatever the budget
 def in_child(
     file: str, expected: str, budget: Budget, task: str, *, modules: Sequence[str] = (), **options: Any
 ) -> tuple[dict[str, Any], Any]:
-    """Run a task of `child_parsers`; what it says, and its table, None where it has none.
+    """Run a task of `child_parsers` and return its answer and its table, None where it has none.
 
     The child may take as much memory as the budget has left. If it ends before its answer, for whatever reason, that is
     one FileError.

@@ -56,7 +56,7 @@ _TRUTHS = ("truth", "label")  # roles whose names say labels
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller said about a file; None leaves it to the rules. See `read_predictions` for the options.
+    """The options of `read_predictions` for a file; None leaves the choice to the rules.
 
     `rows` is how many rows there should be, where that is known: it tells a header from a first row.
     """
@@ -96,7 +96,7 @@ class Request:
 
     @property
     def told(self) -> Scale | None:
-        """What the caller said the numbers are."""
+        """The kind of numbers that the options name."""
         if self.logits or self.kind == "logits":
             return "logits"
         return "probabilities" if self.kind == "probabilities" else None
@@ -114,7 +114,7 @@ def check_names(path: str, names: Sequence[str], what: str = "column") -> None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the predictions of a file are. `sure` is False when only the default says they are probabilities."""
+    """Where the predictions of a file are. `sure` is False where they are probabilities by default only."""
 
     kind: FileKind
     columns: tuple[str, ...] = ()
@@ -297,7 +297,7 @@ def present(request: Request, wanted: str, names: Collection[str], what: str) ->
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that no other rule speaks of."""
+    """The names that no other rule covers."""
     roles = ("truth", "label", "id", "weight", "split", "prediction", "confidence", "correct")
     return tuple(n for n in names if not is_called(n, *roles) and not is_identifier(n))
 

@@ -270,7 +270,7 @@ class _Rows:
         return stop
 
     def _reach(self, stop: int) -> int:
-        """Make room for rows up to this one."""
+        """Enlarge the arrays for rows up to this one."""
         if stop > len(self.array):
             if self.n_rows is not None:
                 raise failure(self.path, f"expected {self.n_rows} rows, found more")
@@ -281,7 +281,7 @@ class _Rows:
         return stop
 
     def end(self, count: int) -> None:
-        """All rows of these columns are there; the first columns say how many rows there are."""
+        """End these columns; the first ones set the number of rows."""
         if self.n_rows is None:
             self.n_rows = count
             self.array.resize((count, self.width), refcheck=False)

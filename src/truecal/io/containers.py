@@ -1,4 +1,4 @@
-"""What is in a file, whatever its name says: how it is packed, what its suffix would be, and how its text is read."""
+"""The container of a file: packing, suffix of the content, and how text is read."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def inside(path: str) -> Inside:
 
 @lru_cache(256)
 def _looked(path: str, plain: Inside, member: str | None, *_: int) -> Inside:
-    """What the bytes of a file say, where its name does not."""
+    """The container by the first bytes of a file."""
     if os.path.isdir(path):
         members = _parts(path)
         suffix = inside(os.path.join(path, members[0])).suffix if members else ""
@@ -199,7 +199,7 @@ def check_members(path: str, found: Inside) -> None:
 
 
 def said(path: str) -> tuple[str, ...]:
-    """What to say about how a file was read, beside its rows."""
+    """Notes on how a file was read."""
     found = inside(path)
     how = dialect(path, found)
     notes = [f"one table in {len(found.members)} files: {listing(found.members)}"] if found.packed == "folder" else []

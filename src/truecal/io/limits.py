@@ -63,7 +63,7 @@ def _size(count: int) -> str:
 
 
 def _stored(path: str) -> int:
-    """Bytes that a file takes on the disk: those in its holes cost nobody anything."""
+    """Bytes that a file takes on the disk, without holes."""
     try:
         found = os.stat(path)
     except OSError:

@@ -388,7 +388,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
-    """What is said of the reading of a file, whatever it holds."""
+    """Notes and features of a file, whatever it holds."""
     about = {
         "notes": tuple(notes),
         "unused": parts.unused,

@@ -1,4 +1,4 @@
-"""What each column or key of a file is: one table of names, and what the values say. Every reader asks here."""
+"""The role of each column or key of a file, by one table of names and by values."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ Said = Literal["probabilities", "logits", "score", "weak"]
 
 
 class Meaning(NamedTuple):
-    """What the name of a column says of predictions: the kind of numbers, the word that says it, and what is left."""
+    """The meaning of a column name for predictions: kind of numbers, the word that names it, and the rest."""
 
     said: Said
     word: str
@@ -166,7 +166,7 @@ _RANKED = re.compile(r"(top|rank)[ _]?[0-9]+", re.IGNORECASE)
 
 
 def meaning(name: str) -> Meaning | None:
-    """What a name says its numbers are; None where it says nothing.
+    """The kind of numbers that a name means, None for other names.
 
     >>> from truecal.io.roles import meaning
     >>> [meaning(name).rest for name in ("prob_cat", "P (Species=setosa)", "home_win_prob", "y_prob")]

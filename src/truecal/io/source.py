@@ -205,7 +205,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
 
 
 def _beside(found: Found, peek: Peek | None) -> list[str]:
-    """What columns that are not used say of the rows: parts of a split, weights, repeated keys."""
+    """Notes from unused columns: parts of a split, weights, repeated keys."""
     layout = found.layout
     used = {*layout.columns, *found.labels.names, *found.family, layout.confidence, layout.prediction, layout.correct}
     left = [name for name in found.forms if name not in used]

@@ -248,7 +248,7 @@ def _normalized(answer: Any) -> str:
 
 
 def read_mark(value: Any) -> bool | None:
-    """Whether a mark says right: true or false, 1 or 0, also as text, or C or I; None for anything else."""
+    """Whether a mark means right: true or false, 1 or 0, also as text, or C or I; None for anything else."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, str):

@@ -111,7 +111,7 @@ class ErrorFunction:
 
 @lru_cache(maxsize=128, typed=True)
 def _remembered(function: ErrorFunction, wide: bool, **given: Any) -> CalibrationError:
-    """The error of plain options: most calls ask for the same one again."""
+    """The error of plain options, cached."""
     return function.error(wide, **given)
 
 

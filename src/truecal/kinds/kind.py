@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of `evaluate` that say what predictions are, as the user passed them."""
+    """The arguments of `evaluate` that determine the kind of predictions."""
 
     y_true: Any
     y_proba: Any
@@ -116,7 +116,7 @@ class Kind(ABC):
     takes_thresholds = False
     """Whether outcomes are numbers, compared with thresholds."""
     note = ""
-    """What every result of this kind says."""
+    """A note that every result of this kind has."""
     columns = "classes"
     """What the columns of predictions are."""
     row_word = "samples"

@@ -1,4 +1,4 @@
-"""evaluate and compare: one function makes an Evaluation from evidence, one a Comparison, and words say what they show.
+"""evaluate and compare: one function makes an Evaluation from evidence, one a Comparison, with their texts and tables.
 
 The classes of results, for annotations, are loaded from their modules when they are asked for.
 """

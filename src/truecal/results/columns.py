@@ -102,7 +102,7 @@ def _gap_line(row: Row) -> str:
 
 
 def _loss(name: str) -> Column:
-    """The loss that models are ordered by, under the name that people know."""
+    """The loss that models are ordered by, under its usual name."""
 
     def applies(model: Evaluation) -> bool:
         return model.main_loss is not None and model.main_loss.name == name

@@ -14,7 +14,7 @@ SMALL = 2.0
 
 
 def explanation(found: Evaluation) -> tuple[str, ...]:
-    """What it says and what happens, whether that is chance, and what follows."""
+    """Three sentences: the rates, whether the difference is chance, and what follows."""
     rates = found.about.rates_text(found.direction.mean_report, found.direction.mean_outcome, found.scale)
     first = f"{rates}: it is {found.direction.sized}." if found.direction.sized else f"{rates}."
     return first, *_rest(found)

@@ -20,7 +20,7 @@ from ..kinds.answers import read_mark
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class PassRate(Result):
-    """The pass rate by people's standard, with an interval; `naive` is what the judge alone would say.
+    """The pass rate by people's standard, with an interval; `naive` is the rate by the judge alone.
 
     `agreement` is the share of labelled rows on which judge and people agree, and `kappa` Cohen's: agreement beyond
     chance. `gap` is how far the judge's probabilities are from people's labels; None for verdicts of 0 and 1.

@@ -63,7 +63,7 @@ class Questions(Result):
         return self.rows_of_columns()
 
     def table(self) -> tuple[list[Head], list[list[str]]]:
-        """The heads and rows of a table of questions; ECE stands beside what a calibrated model would have."""
+        """The heads and rows of a table of questions; ECE is shown with that of a calibrated model."""
         columns = [column for column in columns_at(self._rows, "table") if column.name in _SHOWN]
         heads = [Head("question", False), Head("rows"), Head("refused"), Head("says"), Head("happens")]
         heads += [Head(column.title, column.right) for column in columns] + [Head("ECE if calibrated", False)]

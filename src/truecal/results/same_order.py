@@ -22,7 +22,7 @@ class Within(NamedTuple):
 
     @property
     def state(self) -> Condition:
-        """What the sign of a margin says."""
+        """The state that the sign of a margin implies."""
         return "applies" if self.low >= 0 else "does not apply" if self.high < 0 else "cannot be told"
 
 

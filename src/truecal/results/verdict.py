@@ -140,7 +140,7 @@ class _Facts:
 
     @property
     def loss_words(self) -> str:
-        """What people call the loss of the headline error."""
+        """The usual name of the loss of the headline error."""
         return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " ")) or "loss"
 
     def loss(self, name: str) -> float:
@@ -346,7 +346,7 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
 
 
 def _place(winner: str, by_score: Sequence[Ranking]) -> str:
-    """Where the score puts the model that ECE puts first, said where it is not first as well."""
+    """The rank by score of the model that is first by ECE, where it is not first as well."""
     places = sorted({1 + ranking.order.index(winner) for ranking in by_score})
     if not places or places[-1] == 1:
         return ""

@@ -309,7 +309,7 @@ class _Scheduler:
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """What is raised when the scheduler has gone, as one error that says so."""
+    """Raise one clear error if the scheduler is lost."""
     try:
         yield
     except BaseException as error:  # some of Dask's are no Exceptions
@@ -320,7 +320,7 @@ def _connected() -> Iterator[None]:
 
 
 def _dependents(graph: Mapping[Any, Any], task: Any) -> set[Any]:
-    """The keys of a task and of all that needs it; workers speak of keys as text."""
+    """The keys of a task and of all that depend on it; workers report keys as text."""
     _, users = require("dask.core", "scale").get_deps(dict(graph))
     found: set[Any] = set()
     todo = [key for key in users if str(key) == str(task)]
@@ -348,7 +348,7 @@ def _count(count: Any, title: str, blank: Sequence[Stream], *data: Any) -> list[
 
 
 def _fed(title: str, blank: Sequence[Stream], feed: Any) -> list[Stream]:
-    """Streams of one partition, or an error that says which one."""
+    """Streams of one partition; an error names the partition."""
     streams = [stream.without_rows() for stream in blank]
     try:
         feed(streams)
@@ -358,7 +358,7 @@ def _fed(title: str, blank: Sequence[Stream], feed: Any) -> list[Stream]:
 
 
 def _merge(titles: Sequence[str], parts: Sequence[Sequence[Stream]]) -> list[Stream]:
-    """Streams of the rows of all parts, model by model, or an error that says which part is unlike those before."""
+    """Streams of the rows of all parts, model by model; an error names the part that does not fit."""
     whole = list(parts[0])
     for which, more in zip(titles[1:], parts[1:], strict=True):
         try:
@@ -369,7 +369,7 @@ def _merge(titles: Sequence[str], parts: Sequence[Sequence[Stream]]) -> list[Str
 
 
 def _nothing(*data: Any) -> None:
-    """A task that only asks for its data."""
+    """A task that only loads its data."""
 
 
 WORKER_SETTINGS = {

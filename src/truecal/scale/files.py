@@ -120,18 +120,18 @@ def _kept(run: Pass, most: int) -> list[list[Array]]:
 
 
 def first_step(n_rows: int | None) -> int:
-    """Every so many-th row is observed; every one where nobody knows how many there are."""
+    """The step between observed rows; 1 where the number of rows is unknown."""
     return 1 if n_rows is None else -(-n_rows // MOST_ROWS)
 
 
 def first_notes(stream: Stream, n_rows: int | None) -> list[str]:
-    """Say from how many of the predictions quantile bins have their edges, unless it is all of them."""
+    """A note on the number of predictions behind quantile edges, unless it is all."""
     kept = stream.first_pass.number
     return [some_note(kept)] if 0 < kept < (n_rows or stream.observed) else []
 
 
 def some_note(observed: int) -> str:
-    """That edges are from so many of the predictions, and how far off that lets the middle one be."""
+    """A note on edges from so many predictions, with the error of the middle edge."""
     return SOME_NOTE.format(observed, f"{50 / observed**0.5:.1f}".removeprefix("0"))
 
 

@@ -31,7 +31,7 @@ class PartitionError(FileError):
 
 
 def title(i: int, parts: int, where: str) -> str:
-    """A partition for people."""
+    """The name of a partition in messages."""
     return f"partition {i} of {parts} ({where})"
 
 

@@ -90,7 +90,7 @@ def stream(
 def _usual_plan(
     names: Sequence[str], n_bins: BinCounts | None, edges: Any, thresholds: Any = None
 ) -> tuple[StreamEntry, ...]:
-    """The plan of errors that nobody named: the usual ECE has bins of equal width, 15 unless n_bins is a number."""
+    """The plan of default errors: the usual ECE has bins of equal width, 15 unless n_bins is a number."""
     plans: list[StreamEntry] = []
     for name in names:
         usual = name in ece_names()

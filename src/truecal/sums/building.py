@@ -27,7 +27,7 @@ Tables = tuple[BinTable, ...]
 
 @lru_cache(maxsize=64)
 def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
-    """The rule at each of its bin counts, with its treatment of ties: what a table says of its cells."""
+    """The rule of each table: at one bin count, with its treatment of ties."""
     if not hasattr(rule, "ties"):
         return rule.each()
     # every rule with ties is a dataclass

@@ -68,7 +68,7 @@ def entry(function: Function) -> Function:
 
 
 def _discard(kept: Any, problem: Exception) -> None:
-    """Say that what was kept on disk cannot be used, and have the next process compile it again."""
+    """Warn that the cache on disk cannot be used, and have the next process compile again."""
     where = "its folder"
     with suppress(Exception):  # parts of numba that may change; the next process would say it again
         where = kept._cache.cache_path
@@ -89,7 +89,7 @@ def two_sum(total: float, lost: float, value: float) -> Any:
 
 
 def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
-    """`fixed_cells` of backends/numpy.py; without squares residuals alone, which are all that an error needs.
+    """`fixed_cells` of plain.py, compiled; without squares only residuals.
 
     Where a row has many entries few of them are large, so small ones are summed as they stand and the others looked up.
     """

@@ -86,7 +86,7 @@ class CalibrationError:
 
     @cached_property
     def has_gap(self) -> bool:
-        """Whether people are shown its gap with an interval and a reliability diagram."""
+        """Whether results show its gap with an interval and a reliability diagram."""
         shown = self.property.of_classes or self.property.per_view
         return self.truthful and self.binning.open and shown and not self.property.vector
 
@@ -177,7 +177,7 @@ class CalibrationError:
     def _moments(
         self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
     ) -> list[TableSums]:
-        """What the tables say, summed over their views, one per bin count."""
+        """The sums of the tables over their views, one per bin count."""
         rule = self.at(sample).binning
         return moments(sample, rule, self.ties, self.norm, squares=squares, cells=cells, dispatch=dispatch)
 
@@ -232,7 +232,7 @@ class CalibrationError:
     def _parts(
         self, sums: TableSums, totals: Totals, joint: bool, views: int, bounds: Bounds | None, weighted: bool
     ) -> ErrorTerms:
-        """Everything a squared error has to say. With weights the score is of the w-weighted loss, as people mean it,
+        """All terms of a squared error. With weights the score is of the w-weighted loss, as people mean it,
         where n·error = loss + U holds for the w²-weighted one."""
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
@@ -291,7 +291,7 @@ class CalibrationError:
 
 
 class ErrorTerms(NamedTuple):
-    """What a squared error has to say of a sample or a table, at one bin count."""
+    """The terms of a squared error of a sample or a table, at one bin count."""
 
     error: float
     """The raw error, n⁻² Σ_B |S_B|² and the correction."""

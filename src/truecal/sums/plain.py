@@ -64,7 +64,7 @@ def run_sums_of(formula: Callable[[Array], Array], x: Array, starts: Array) -> A
 
 
 def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Array:
-    """matrix[:, columns].T as a contiguous array of its own."""
+    """matrix[:, columns].T as a contiguous copy."""
     source = matrix[:, columns]
     tile = np.empty((source.shape[1], source.shape[0]), dtype=dtype)
     for start in range(0, source.shape[0], _TILE_ROWS):

@@ -143,7 +143,7 @@ def map_tables(
     """Build the tables of a sample a few views at a time and reduce each piece at once, so that memory stays small.
 
     Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
-    tables hold what an error needs, and no more. `cells` of the same rule, where they are made already, are read.
+    tables hold only the sums of a raw error. `cells` of the same rule, where they are made already, are read.
     """
     rule.refuse_misfit(sample.seen)
     build = Builder(sample, rule, ties, squares, dispatch)
@@ -231,7 +231,7 @@ def moments(
     cells: Iterable[Piece] | None = None,
     dispatch: Dispatch = DISPATCH,
 ) -> list[TableSums]:
-    """The moments of a sample at each bin count; without `squares` those that a raw error needs, and no more.
+    """The moments of a sample at each bin count; without `squares` only those of a raw error.
 
     `cells` of the same rule, where they are made already, are read.
     """

@@ -83,7 +83,7 @@ class Scorer:
         return replace(self, sample_weight=sample_weight)
 
     def get_metadata_routing(self) -> Any:
-        """What scikit-learn's routing asks a scorer: the metadata it wants."""
+        """Metadata that scikit-learn routes to the scorer."""
         request = require("sklearn.utils.metadata_routing", "recalibration").MetadataRequest(owner=self)
         request.score.add_request(param="sample_weight", alias=self.sample_weight)
         return request

@@ -122,7 +122,7 @@ def gap() -> dict[str, Any]:
 
 
 def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
-    """How often it came against how likely it was said to be, with the band where calibrated points fall."""
+    """The reliability diagram, with the band of calibrated predictions."""
     unit = alt.Scale(domain=[0, 1], type=scale, nice=False, clamp=True)
     values = [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1] if scale == "sqrt" else [0, 0.2, 0.4, 0.6, 0.8, 1]
 

@@ -92,7 +92,7 @@ class PageSource:
 
     @cached_property
     def board(self) -> list[dict[str, Any]]:
-        """What the table says of each model, best first."""
+        """The rows of the table of models, best first."""
         ranks = [1.0] if self.comparison is None else [row["rank"] for row in self.comparison.leaderboard()]
         return [
             facts(row, self.columns) | {"model": self.model(row.model.name), "rank": rank}

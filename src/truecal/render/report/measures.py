@@ -73,7 +73,7 @@ def _rule_words(rule: BinningRule) -> dict[str, str]:
 
 
 def _property_words(property: Property) -> dict[str, str]:
-    """What is written of a property, or what it says of itself."""
+    """The words for a property: written ones, or its own."""
     own = {
         "what": property.kind,
         "asks": f"Are predictions right on average, among samples with similar predictions: {property.asks}?",

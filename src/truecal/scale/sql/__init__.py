@@ -1,4 +1,4 @@
-"""evaluate and compare where the predictions are: two queries on any engine that Ibis speaks to.
+"""evaluate and compare where the predictions are: two queries on any engine of Ibis.
 
 The first query counts how predictions are distributed, without their labels, and gives quantile edges. The second adds
 up outcomes and residuals by class, bin and block of rows. What comes back is a few thousand rows of sums, which are

@@ -40,7 +40,7 @@ FAULTS = {
 
 
 def engine() -> Any:
-    """Ibis, or an error that says how to install it."""
+    """Ibis; a missing one raises an error with the extra to install."""
     return require("ibis", "sql")
 
 

@@ -94,7 +94,7 @@ class Histogram:
         return np.stack(rows)
 
     def tied(self, edges: Array) -> bool:
-        """A cell of the grid does not tell equal predictions from near ones."""
+        """A note on ties: a cell of the grid holds equal and near predictions."""
         return False
 
 

@@ -43,7 +43,7 @@ def _kernels(device: torch.device) -> Any:
 
 
 def attempt(fused: Any, device: torch.device, work: Callable[[], Found | None]) -> Found | None:
-    """What work finds with the kernels; None where one cannot be compiled, and from then on they are left alone."""
+    """The result of work with the kernels; None where one cannot be compiled, after which none is used."""
     try:
         return work()
     except fused.TritonError:

@@ -160,7 +160,7 @@ def _starts(bins: Any) -> Array:
 
 
 class _Read(NamedTuple):
-    """What came back: how often the top class came, and the sum over the bins of each count."""
+    """Numbers read from the device: how often the top class came, and the sum over the bins of each count."""
 
     hits: float
     sums: Array
