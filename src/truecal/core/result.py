@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,10 +30,13 @@ class Result:
             if name in vars(cls):
                 setattr(cls, name, _without_controls(vars(cls)[name]))
 
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Properties that `to_dict` has after the fields."""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; numbers that JSON lacks (undefined, infinite) become None."""
-        # every Result is a dataclass
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        names = (*(field.name for field in fields(self)), *self.derived)  # type: ignore[arg-type]  # a dataclass
+        return {name: plain(getattr(self, name)) for name in names}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and type(self) is type(other) and self.to_dict() == other.to_dict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class Sampling(Result):
     naive_confidence: float
     naive_accuracy: float
     naive_gap: float
+    derived = ("sentence",)
 
     @property
     def answers_text(self) -> str:
@@ -69,10 +70,6 @@ class Sampling(Result):
     def sentence(self) -> str:
         """The naive number, and why it is wrong."""
         return f"The majority share ({self.naive_text}) is biased: {WHY}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"sentence": self.sentence}
 
     def __repr__(self) -> str:
         return f"{self.answers_text}, halved {self.splits} times\n  {self.sentence}"

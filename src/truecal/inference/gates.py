@@ -117,6 +117,7 @@ class GateCheck(Result):
     risk: float
     level: float
     answers: tuple[GateAnswer, ...]
+    derived = ("verdict", "sentence")
 
     @property
     def verdict(self) -> Verdict:
@@ -147,10 +148,6 @@ class GateCheck(Result):
             "wrong>": [str(answer.errors) for answer in self.answers],
             "error": [f"[{a.low:.4f}, {a.high:.4f}]" if a.accepted else "" for a in self.answers],
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"verdict": self.verdict, "sentence": self.sentence}
 
     def __repr__(self) -> str:
         return self.sentence

@@ -182,6 +182,7 @@ class Repair(Pictured):
     """How many rows before the estimated change were left out."""
     text: str
     """The map in a few words, with standard errors."""
+    derived = ("sentence",)
 
     def candidate(self, name: str) -> Candidate:
         """One of the candidates by its name."""
@@ -207,10 +208,6 @@ class Repair(Pictured):
     @property
     def _since(self) -> str:
         return ", those after the estimated change" if self.skipped else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"sentence": self.sentence}
 
     def to_pandas(self) -> Any:
         """One row per candidate."""

@@ -24,7 +24,7 @@ from scipy.special import bdtr, bdtrik, betainc, betaincinv, expit, logit, ndtri
 from ..core.data import shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Pictured, plain
+from ..core.result import Pictured
 from ..core.types import Array, Groups
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_groups, check_level
@@ -78,6 +78,7 @@ class Threshold(Pictured):
     bounds: Array
     expectations: Array
     notes: tuple[str, ...] = ()
+    derived = ("sentence",)
 
     @property
     def sentence(self) -> str:
@@ -106,10 +107,6 @@ class Threshold(Pictured):
             f"Going by the confidences alone, {self.own_coverage:.1%} of rows would be accepted (confidence at least "
             f"{self.own_threshold:.4g}); in fact {self.own_observed:.1%} of them are wrong."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"sentence": plain(self.sentence)}
 
     def to_pandas(self) -> Any:
         """The curve: one row per threshold, strictest first."""

@@ -34,6 +34,7 @@ class Guard(Result):
     brier_gain: float
     brier_standard_error: float
     n_samples: int
+    derived = ("keeps",)
 
     @property
     def keeps(self) -> bool:
@@ -48,10 +49,6 @@ class Guard(Result):
             worse = f"and makes their Brier score worse by {-self.brier_gain:.4f} ± {self.brier_standard_error:.4f}"
             return f"{gain} {worse}"
         return f"{gain}, {'more' if self.keeps else 'not more'} than one standard error"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"keeps": self.keeps}
 
     def __repr__(self) -> str:
         return self.sentence

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.data import as_array, shown
 from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Pictured, html_text, plain, table_html
+from ..core.result import Pictured, html_text, table_html
 from ..core.sample import unit_weights
 from ..core.types import Array
 from ..inference.acting import (
@@ -152,6 +152,7 @@ class DecisionCurve(Pictured):
     n_resamples: int
     level: float
     notes: tuple[str, ...] = ()
+    derived = ("sentences",)
 
     def __getitem__(self, name: str) -> Curve:
         for curve in self.curves:
@@ -212,10 +213,6 @@ class DecisionCurve(Pictured):
             return np.asarray(t * (1 - (net * (1 - t) + t)))
 
         return Band(*map(loss, (band.estimate, band.high, band.low, band.band_high, band.band_low)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"sentences": plain(self.sentences)}
 
     def to_pandas(self) -> Any:
         """One row per model and threshold."""

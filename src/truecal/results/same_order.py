@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ..core.result import Result
 from ..evidence.values import ErrorValue
@@ -55,6 +55,7 @@ class SameOrder(Result):
     loss_gap: Within
     at: tuple[OrderAt, ...]
     level: float
+    derived = ("condition", "sentence")
 
     @property
     def condition(self) -> Condition:
@@ -78,10 +79,6 @@ class SameOrder(Result):
             f"the order of {pair} may change with the bins: the theorem does not apply {bins['does not apply']}, where "
             f"the calibration bias of {self.better} exceeds the gap of the losses"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, the condition and the sentence, as plain types."""
-        return super().to_dict() | {"condition": self.condition, "sentence": self.sentence}
 
     def __repr__(self) -> str:
         lines = [self.sentence, f"  loss gap after recalibration {_shown(self.loss_gap)}"]

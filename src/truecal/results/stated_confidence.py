@@ -105,6 +105,7 @@ class StatedComparison(Result):
     n_questions: int
     missing: int
     """Answers that state no confidence."""
+    derived = ("better", "sentence")
 
     @property
     def better(self) -> str:
@@ -118,10 +119,6 @@ class StatedComparison(Result):
         if not self.better:
             return f"No significant difference between stated and sampled confidence (loss {interval})."
         return f"The {self.better} confidence predicts better (stated − sampled loss {interval})."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return super().to_dict() | {"better": self.better, "sentence": self.sentence}
 
     def __repr__(self) -> str:
         lines = [f"stated against sampled confidence, {self.n_questions} questions"]
