@@ -187,12 +187,17 @@ def test_same_order_of_the_function_is_that_of_the_comparison():
     y, flat = (rng.random(4000) < mu).astype(int), np.full(4000, 0.5)
     found = tc.analysis.same_order(y, flat, mu, n_bins=(100, 800), names=("flat", "true"))
     result = compare(y, {"flat": flat, "true": mu}, n_bins=(100, 800), n_resamples=19)
-    assert found.sentence == result.same_order("true", "flat").sentence == result.same_order("flat", "true").sentence
-    assert found.sentence == "the order of true and flat is the same at 100 and 800 bins: the theorem applies"
+    of_errors, of_decisions = found.sentence.split("; ", 1)
+    assert of_errors == result.same_order("true", "flat").sentence == result.same_order("flat", "true").sentence
+    assert of_errors == "the order of true and flat is the same at 100 and 800 bins: the theorem applies"
+    (pair,) = tc.decision_curve(y, {"true": mu, "flat": flat}).differences
+    assert of_decisions == pair.sentence and pair.better and not pair.worse
     assert found.condition == "applies" and found.better == "true" and found.loss_gap.low > 0
     assert found.to_dict()["condition"] == "applies" and "ρ of true" in repr(found)
     few = tc.analysis.same_order(y, flat, mu, n_bins=(5, 800), names=("flat", "true"))
-    assert few.condition == "cannot be told" and few.sentence.endswith("the theorem applies at 800 bins")
+    assert few.condition == "cannot be told" and "the theorem applies at 800 bins; " in few.sentence
+    p = rng.dirichlet([1, 1, 1], 300)  # of several classes there is no one decision
+    assert tc.analysis.same_order(np.arange(300) % 3, p, p[:, ::-1]).decisions is None
 
 
 # -- what is shown and exported ---------------------------------------------------------------------------------------

@@ -133,7 +133,11 @@ def test_a_clearly_better_model_is_better_for_every_decision_maker():
     y = rng.random(20_000) < u
     found = tc.decision_curve(y, {"coarse": rng.permutation(u), "fine": u}, thresholds=np.arange(1, 10) / 10)
     assert found.differences[0].everywhere == "fine" and found.dominance.chain_names == ("fine", "coarse")
-    assert found.sentences[2] == "fine is better than coarse for every decision maker"
+    assert (
+        found.sentences[2] == "fine is better than coarse for every decision maker with a threshold between 0.1 and 0.9"
+    )
+    at_one = tc.decision_curve(y, {"coarse": rng.permutation(u), "fine": u}, thresholds=0.5).differences[0]
+    assert at_one.sentence.endswith("for every decision maker with a threshold of 0.5")
 
 
 def test_the_best_use_of_a_share_of_rows():
@@ -216,3 +220,16 @@ def test_bad_data():
         tc.decision_curve([0, 1, 2] * 2, p, of=3)
     with pytest.raises(ValueError, match="differs between the models"):
         tc.decision_curve([0, 1, 2] * 2, {"a": p, "b": np.tile([0.2, 0.5, 0.3], (6, 1))}, prevalence=0.5)
+
+
+@pytest.mark.parametrize("clusters", [1, 10])
+def test_rare_outcomes_that_were_not_seen_are_in_the_interval(clusters):
+    """All but one unit are acted on, without a miss; and none is, with clusters: what could be missed still counts."""
+    y, p = np.repeat([0, 1], [700, 300]), np.repeat([0.5, 0.005], [999, 1])
+    groups = None if clusters == 1 else np.arange(1000) // clusters
+    curve = tc.decision_curve(y, p[::-1], thresholds=[0.01, 0.6], groups=groups, n_resamples=99)["model"]
+    assert_close(curve.acted, [0.999, 0.0])
+    # one missed event in a thousand rows costs 0.00099, ten times the standard error of false alarms
+    assert curve.loss.high[0] - curve.loss.estimate[0] > 0.00099 / 2
+    # none of so many units: at most 3% of 100 act, 0.3% of 1,000
+    assert curve.net_benefit.high[1] > 0.8 * 3 * clusters / 1000

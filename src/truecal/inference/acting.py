@@ -205,7 +205,9 @@ class Contrast:
             value = [(a1, one), (b1, -one), (a0, -self.odds), (b0, self.odds)]
             hi, lo = self._range(plus, minus)
             total = [(t1, one), (t0, one)]
-            differ = total if self.a == "perfect" else [(a1, one), (b1, -one), (a0, one), (b0, -one)]
+            differ = [(a1, one), (b1, -one), (a0, one), (b0, -one)]
+            if self.a == "perfect":  # every row, by what it may lose: o where it is acted on, else 1
+                differ = [*total, (b1, self.odds - 1), (b0, self.odds - 1)]
             return [(1.0, self._units(value, total, hi, lo, differ))]
         found: list[tuple[Array | float, Units]] = []
         for a, b, t, factor, perfect in (
@@ -220,12 +222,16 @@ class Contrast:
         return found
 
     def _range(self, plus: float, minus: float) -> tuple[Array, Array]:
-        """The mean highest and lowest value of the rows on which the decisions differ."""
+        """The highest and lowest value, averaged over the rows on which the decisions differ."""
         o, rows = self.odds, self.acting.rows
         if self.a == "perfect":  # a row acted on costs o or nothing, another one 1 or nothing
             acted = sum(np.diag(rows)[self.acting.place(self.b, event)] for event in (0, 1))
-            share = acted / sum(rows[i, i] for i in self._totals())
-            return share * o + (1 - share), np.zeros(len(o))
+            every = sum(rows[i, i] for i in self._totals())
+            share, one = acted / every, every / sum(self.acting.sums[i] for i in self._totals()) ** 2
+            # where nearly all rows are acted on, a miss is rare and costs 1/o times more than a false alarm: highest
+            # values are averaged by size, with a row more of both, or the interval would end below misses not seen
+            false_alarm, miss = (share + one) * o, 1 - share + one
+            return (false_alarm * o + miss) / (false_alarm + miss), np.zeros(len(o))
         squares = sum(_square(rows, *self._ends_of(event)) for event in (0, 1))
         nets = sum(
             rows[a, t] - rows[b, t] for (a, b), t in zip(map(self._ends_of, (0, 1)), self._totals(), strict=True)
@@ -245,8 +251,10 @@ class Contrast:
             product = _form(matrix, value, total) - mean * square
             seen = _form(matrix, value, value) - mean * (product + _form(matrix, value, total))
             made.append(Moments(self.acting.n_units, weight, square, mean, np.maximum(seen, 0.0), product))
-        # effective rows per cluster, of those that are decided differently
-        size = np.maximum(_form(units, differ, differ) / np.maximum(_form(rows, differ, differ), 1e-300), 1.0)
+        # effective rows per cluster, of those that are decided differently: where none is, of all rows
+        one = 0.0 if self.a == "perfect" and self.acting.prevalence is None else 1 / self.acting.n_units
+        size, own = (_form(m, differ, differ) + one * _form(m, total, total) for m in (units, rows))
+        size = np.maximum(size / np.maximum(own, 1e-300), 1.0)
         return Units(made[1], made[0].weight_sq / weight, size, made[0].seen, hi, lo)
 
     def ends(self, z: Any) -> tuple[Array, Array]:

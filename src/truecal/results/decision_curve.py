@@ -98,7 +98,10 @@ class CurveDifference:
             return f"{a} and {b} lead to the same decisions at every threshold"
         if self.everywhere is not None:
             worse = b if self.everywhere == a else a
-            return f"{self.everywhere} is better than {worse} for every decision maker"
+            where = self.better or self.worse
+            ends = _ranges([(where[0][0], where[-1][1])]).replace(" to ", " and ")
+            asked = f"between {ends}" if " and " in ends else f"of {ends}"
+            return f"{self.everywhere} is better than {worse} for every decision maker with a threshold {asked}"
         if not self.better and not self.worse:
             return f"no difference between {a} and {b} can be told at any threshold (p = {self.pvalue:.2g})"
         if not self.better:

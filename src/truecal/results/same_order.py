@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from ..core.result import Result
 from ..evidence.values import ErrorValue
 from ..inference.mean_losses import IntervalEstimate
+
+if TYPE_CHECKING:
+    from .decision_curve import CurveDifference
 
 Condition = Literal["applies", "does not apply", "cannot be told"]
 
@@ -47,6 +50,10 @@ class SameOrder(Result):
     bins. Where ρ of the model with the lower loss is at most the gap of the losses of the two recalibrated models, its
     expected error is the lower one. `loss_gap` is that gap and `at` has ρ and the margin loss_gap − ρ at each number
     of bins. Recalibrated losses are losses less the squared calibration gap.
+
+    `decisions`, of one event, is the difference of the net benefits: for whom the predictions of `better`, as they are,
+    are better to act on. Where both models are calibrated and it is so for every decision maker, `better` dominates the
+    other by Blackwell's order, and the order is the same at every number of bins.
     """
 
     better: str
@@ -55,6 +62,7 @@ class SameOrder(Result):
     loss_gap: Within
     at: tuple[OrderAt, ...]
     level: float
+    decisions: CurveDifference | None = None
     derived = ("condition", "sentence")
 
     @property
@@ -65,7 +73,11 @@ class SameOrder(Result):
 
     @property
     def sentence(self) -> str:
-        """The answer in words."""
+        """The answer in words: for the errors, and for decision makers where they were asked for."""
+        return self._of_errors + ("" if self.decisions is None else f"; {self.decisions.sentence}")
+
+    @property
+    def _of_errors(self) -> str:
         pair = f"{self.better} and {self.worse}"
         found = {word: [one.n_bins for one in self.at if one.condition == word] for word in get_args(Condition)}
         bins = {word: _bins(counts) for word, counts in found.items() if counts}
@@ -81,11 +93,11 @@ class SameOrder(Result):
         )
 
     def __repr__(self) -> str:
-        lines = [self.sentence, f"  loss gap after recalibration {_shown(self.loss_gap)}"]
+        lines = [self._of_errors, f"  loss gap after recalibration {_shown(self.loss_gap)}"]
         for one in self.at:
             bins = "no bins" if one.n_bins is None else f"{one.n_bins} bins"
             lines.append(f"  {bins:>9}: ρ of {self.better} {_shown(one.rho)}, {one.condition}")
-        return "\n".join(lines)
+        return "\n".join(lines if self.decisions is None else [*lines, self.decisions.sentence])
 
 
 def _bins(counts: Sequence[int | None]) -> str:
