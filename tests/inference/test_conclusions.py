@@ -331,3 +331,26 @@ def test_the_interval_of_the_gap_excludes_zero_exactly_where_the_test_rejects(t:
                 assert standing.reason in found.verdict.calibration
             row = found.row(found.headline)
             assert row.error not in found.gaps or row.gap_low == found.gaps[row.error].low
+
+
+def test_lower_ends_hold_where_predictions_of_1_are_wrong() -> None:
+    """A bin that expects no variance made its whole noise a gap: lower ends were too high in .41 of samples."""
+    rng, held = np.random.default_rng(7), 0
+    for seed in range(25):
+        q = rng.beta(0.8, 0.8, 150)
+        u = np.clip(np.where(q > 0.6, q + 0.12, q), 0, 1)
+        found = tc.calibration_test((rng.random(150) < q).astype(int), u, n_resamples=99, seed=seed)
+        cells = np.array_split(np.argsort(u, kind="stable"), 7)
+        true = 100 * np.sqrt(sum((u[cell] - q[cell]).sum() ** 2 / len(cell) for cell in cells) / 150)
+        assert found.low is not None
+        held += found.low <= true
+    assert held >= 22
+
+
+def test_what_is_about_all_classes_is_not_said_of_the_confidence_alone() -> None:
+    """The temperature rejects, and the gap of the confidence may be 0: the reason names what it is about."""
+    rng = np.random.default_rng(0)
+    z = rng.gumbel(size=(400, 20))
+    y, p = (z + rng.gumbel(size=z.shape)).argmax(axis=1), softmax(1.25 * z, axis=1)
+    found = tc.calibration_test(y, p, n_resamples=99)
+    assert found.strongest == "over-confident" and found.reason.startswith("over-confident over all classes, by at")

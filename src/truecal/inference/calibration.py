@@ -24,7 +24,7 @@ from ..kinds import TopPredictions
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
 from .checks import check_draws, check_groups, check_level, p_of_draws, read_error, shown_bins
-from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, words
+from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, tails, words
 from .gaps import agreeing, gaps_of
 from .null import (
     BERNOULLI,
@@ -52,6 +52,8 @@ FIRST_DRAWS, SETTLED = 99, 0.2
 """The test stops after so many draws where the p-value is larger than this. Its level stays exact at every α: below .2
 only the p-value of all draws counts, and P(p ≤ α) is at most that of the first draws above."""
 _BLOCK = 1 << 21
+ALL_CLASSES = " over all classes"
+"""What the temperature is about: not the confidence alone, whose gap is printed."""
 SMALLEST = 0.01
 """A form that rejects shows this share of its size or more."""
 
@@ -554,20 +556,29 @@ class _Made:
         """How many points the probabilities are off at least by each form that rejects.
 
         By the triangle inequality: its size in points, times one less the ratio of the norm from which it rejects and
-        that observed; where outcomes vary more than if calibrated the former is larger by as much.
+        that observed; where outcomes vary more than if calibrated the former is larger by as much. The statistic of the
+        bins divides by variances, which their size does not: its norm from which it rejects is that of noise.
         """
-        size, noise = self.forms.sizes(self.first)
-        limit, seen = np.maximum(limits(values, self.forms.forms, loudest) + noise, 0.0), values[0] + noise
-        share = 1 - np.sqrt(limit * self.forms.dispersion(self.first) / np.maximum(seen, 1e-300))
+        forms, first = self.forms.forms, self.first
+        size, noise = self.forms.sizes(first)
+        limit, seen = np.maximum(limits(values, forms, loudest) + noise, 0.0), values[0] + noise
+        share = 1 - np.sqrt(limit * self.forms.dispersion(first) / np.maximum(seen, 1e-300))
+        bins = next(j for j, form in enumerate(forms) if form.name.endswith("bins"))
+        reached = self.forms.noise_in_bins(first, float(tails(forms, loudest)[bins]))
+        share[bins] = 1 - np.sqrt(reached / max(self.total * size[bins] ** 2, 1e-300))
         return np.asarray(np.where(seen > limit, 100 * size * np.clip(share, SMALLEST, 1.0), 0.0))
 
     def reason(self, best: Form, strongest: str, low: float, names: Sequence[str] | None) -> str:
         """The strongest violation with the points that it shows."""
         if best.name != "class frequencies":
-            return reason_of(strongest, low)
+            return reason_of(strongest + ALL_CLASSES * (best.name == "temperature"), low)
         assert isinstance(self.forms, ClassForms)
-        total = self.rows if self.forms.weights is None else float(self.forms.weights.sum())
-        return class_reason(self.forms.class_sums(self.first) / total, names)
+        return class_reason(self.forms.class_sums(self.first) / self.total, names)
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return float(self.rows if self.forms.weights is None else self.forms.weights.sum())
 
     def observed(self) -> tuple[Array, Array]:
         """The statistics of the observed outcomes, (1, forms), and the signs of the signed ones."""

@@ -159,7 +159,7 @@ class ScalarForms:
             (first, 1 / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))),
             tuple(xp.exp(-(abs(where[:, None] - where) if is_tensor(u) else np.diff(where)) / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
-            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2, one**2 @ (ordered * (1 - ordered))]),
+            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
         )
 
     def values(self, outcomes: Array) -> tuple[Array, Array]:
@@ -178,10 +178,19 @@ class ScalarForms:
         """The atom of each sorted row."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.order))))
 
-    def dispersion(self, outcomes: Array) -> float:
-        """Σ r² of outcomes in sorted order over its mean if calibrated, 1 or more."""
-        own, expected = self.constant[2] + outcomes @ self.linear[:, 2], self.constant[3]
-        return max(1.0, float(own / expected)) if expected > 0 else 1.0
+    def dispersion(self, outcomes: Array) -> Array:
+        """Per form, how many times the variance if calibrated the squared terms of outcomes in sorted order are, 1 or
+        more: Σ f²r² over its mean, f the logits of the slope and 1 of all others."""
+        one, (squares, expected) = self.linear[:, 0], self._squares(outcomes)
+        f = np.square(self.linear[:, 1] / np.where(one > 0, one, 1.0))
+        level, slope = (max(1.0, float(f @ squares) / max(float(f @ expected), 1e-300)) for f in (np.ones(len(f)), f))
+        return np.array([slope if form.name.endswith("slope") else level for form in self.forms])
+
+    def _squares(self, outcomes: Array) -> tuple[Array, Array]:
+        """w²r² of outcomes in sorted order, and its mean if calibrated."""
+        squares = np.square(self.linear[:, 0])
+        u = (1 - self.linear[:, 2] / np.where(squares > 0, squares, 1.0)) / 2
+        return squares * np.square(u) + outcomes * self.linear[:, 2], squares * u * (1 - u)
 
     def sizes(self, outcomes: Array) -> tuple[Array, Array]:
         """Of outcomes in sorted order, the rms miscalibration that each form shows, and its noise in its own units."""
@@ -200,6 +209,17 @@ class ScalarForms:
             widest = float((np.exp(-abs(place[:, None] - place)) @ mass).max())
             found.append(np.sqrt(max(value + own, 0.0) / (widest * total)))
         return np.array(found), np.array([0.0] * 3 + [own] * len(self.kernels))
+
+    def noise_in_bins(self, outcomes: Array, tail: float) -> float:
+        """How much Σ S²/Σw over the bins noise alone reaches with this chance, of outcomes in sorted order.
+
+        A bin's squared residuals count as expected or as seen, whichever is more: predictions of 0 and 1 expect none.
+        """
+        sums = (self._squares(outcomes)[0], self.linear[:, 0])
+        seen, weight = (run_sums(run_sums(np.ascontiguousarray(x), self.starts), self.bins[0]) for x in sums)
+        each = np.maximum(seen, 1 / np.square(self.bins[1])) / np.where(weight > 0, weight, np.inf)
+        mean, half = each.sum(), np.square(each).sum()
+        return float(gammainccinv(mean**2 / (2 * half), tail) * 2 * half / mean) if mean > 0 else 0.0
 
     def read(self, atoms: Array, linear: Array) -> tuple[Array, Array]:
         """Statistics of sums over outcomes of 1: of their weights by atom, and of their linear forms."""
@@ -311,9 +331,24 @@ class ClassForms:
             more.append(np.sqrt(max(values[at + 2] + own, 0.0) * (len(self.base) / k) / k) / total)
         return np.append(found, more), np.append(noise, [0.0, own, own][: len(more)])
 
-    def dispersion(self, labels: Array) -> float:
+    def dispersion(self, labels: Array) -> Array:
+        """As of `ScalarForms`; of the temperature that of its terms, of classes that of the confidence."""
+        found = self.scalar.dispersion(doubled(labels == self.top)[self.scalar.order])
+        one = np.ones(len(labels)) if self.weights is None else self.weights
+        seen = expected = 0.0
+        for rows in wide_blocks(self.proba, *self.proba.shape):
+            p = doubled(self.proba[rows])
+            log, squares = np.log(np.clip(p, CLIP, None)), np.square(one[rows])
+            mean = row_products(p, log)
+            seen += float(squares @ np.square(mean - log[np.arange(len(p)), labels[rows]]))
+            expected += float(squares @ (row_products(p, np.square(log)) - np.square(mean)))
+        temperature = max(1.0, seen / max(expected, 1e-300))
+        more = [temperature if form.name == "temperature" else found[0] for form in self.forms[len(found) :]]
+        return np.append(found, more)
+
+    def noise_in_bins(self, labels: Array, tail: float) -> float:
         """That of the confidence."""
-        return self.scalar.dispersion(doubled(labels == self.top)[self.scalar.order])
+        return self.scalar.noise_in_bins(doubled(labels == self.top)[self.scalar.order], tail)
 
     def class_sums(self, labels: Array) -> Array:
         """Per class, Σ w·(predicted − observed)."""
@@ -356,8 +391,12 @@ def limits(values: Array, forms: tuple[Form, ...], loudest: float) -> Array:
     """The value of each form above which the first row exceeds this evidence in `combined`."""
     mean, sd = values[1:].mean(axis=0), np.maximum(values[1:].std(axis=0), 1e-300)
     shape = 4 / np.square(np.clip((((values[1:] - mean) / sd) ** 3).mean(axis=0), 0.05, None))
-    tail = np.minimum(np.array([form.share for form in forms]) * np.exp(-loudest), 1.0)
-    return np.asarray(mean + (gammainccinv(shape, tail) - shape) / np.sqrt(shape) * sd)
+    return np.asarray(mean + (gammainccinv(shape, tails(forms, loudest)) - shape) / np.sqrt(shape) * sd)
+
+
+def tails(forms: tuple[Form, ...], loudest: float) -> Array:
+    """The p-value of each form at which it is as loud as this in `combined`."""
+    return np.asarray(np.minimum(np.array([form.share for form in forms]) * np.exp(-loudest), 1.0))
 
 
 def farthest(loud: Array, forms: tuple[Form, ...]) -> int:

@@ -18,6 +18,7 @@ from ..core.rules import auto_bins
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .calibration import (
+    ALL_CLASSES,
     SMALLEST,
     CalibrationTest,
     FormDetail,
@@ -154,7 +155,7 @@ def cluster_test(
         limit = np.maximum(limits(values, forms, critical(loud.max(axis=1)[1:], level)), 0.0)
         share = np.clip(1 - np.sqrt(limit / np.maximum(values[0], 1e-300)), SMALLEST, 1.0)
         low = np.where(values[0] > limit, [each.size for each in found] * share, 0.0)
-        reason = reason_of(strongest, float(low[place]))
+        reason = reason_of(strongest + ALL_CLASSES * (forms[place].name == "temperature"), float(low[place]))
         if rates is not None and forms[place].name == "class frequencies":
             reason = class_reason(rates, names)
     details = tuple(
