@@ -252,6 +252,17 @@ def planned_power(samples: int) -> None:
     compared("rows-needed", "Power with the rows that rows_needed gives", heads, rows)
 
 
+def number_forecasts(samples: int) -> None:
+    rows = []
+    for name in promises.FORECASTS:
+        for n in (60, 300):
+            found = promises.forecasts(name, n, samples)
+            shares = [each for x in found.values() for each in rated(x, samples)]
+            rows.append([name, n, *shares, f"{n}; 61", samples])
+    heads = [head for kind in found for head in (kind, "se")]
+    kept("forecasts", "Quantiles and ensembles: shares rejected", ("forecast", "n", *heads, "seed", "samples"), rows)
+
+
 TABLES = {
     f.__name__.replace("_", "-"): f
     for f in (
@@ -274,6 +285,7 @@ TABLES = {
         error_intervals,
         few_rows_differ,
         planned_power,
+        number_forecasts,
     )
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtri
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import truecal as tc
 
@@ -202,3 +202,39 @@ def few_rows_differ(differ: int, samples: int, n: int = 1000) -> float:
         pair = tc.paired_difference(y, q + off, q - off, error="binary")
         found += pair.gap_sq.beyond_noise
     return found / samples
+
+
+# -- forecasts of a number ---------------------------------------------------------------------------------------------
+
+FORECASTS = (
+    *("3 quantiles", "5 quantiles", "9 quantiles", "99 quantiles"),
+    *("10 members", "50 members", "200 members"),
+)
+_LEVELS = {3: (0.1, 0.5, 0.9), 5: (0.05, 0.25, 0.5, 0.75, 0.95)}
+
+
+def forecasts(name: str, n: int, samples: int) -> dict[str, float]:
+    """Shares rejected of perfect forecasts, tested as F at thresholds and at their own levels, and of forecasts with .7
+    of the spread and shifted by .3 of it; and shares in which test and interval of the gap disagree."""
+    rng, number = np.random.default_rng([n, 61]), int(name.split()[0])
+    levels = np.array(_LEVELS.get(number, np.arange(1, number + 1) / (number + 1)))
+    at = np.linspace(-8, 8, 41)
+    found = dict.fromkeys(("perfect, interpolated", "perfect", "spread × .7", "shift .3", "contradictions"), 0.0)
+    for seed in range(samples):
+        mean, sd = 2 * rng.normal(size=n), np.exp(0.4 * rng.normal(size=n))
+        y = mean + sd * rng.standard_normal(n)
+        for kind, spread, shift in (("perfect", 1.0, 0.0), ("spread × .7", 0.7, 0.0), ("shift .3", 1.0, 0.3)):
+            if "members" in name:
+                noise = rng.standard_normal((n, number))
+                forecast = tc.forecasts.ensemble((mean + shift * sd)[:, None] + spread * sd[:, None] * noise)
+            else:
+                values = (mean + shift * sd)[:, None] + spread * sd[:, None] * norm.ppf(levels)
+                forecast = tc.forecasts.quantiles(values, levels)
+            test = tc.calibration_test(y, forecast, n_resamples=199, seed=seed)
+            rejected = test.pvalue <= ALPHA
+            found[kind] += rejected
+            found["contradictions"] += not rejected and test.low > 0
+            if kind == "perfect":
+                plain = tc.evaluate(y, forecast.at(at), thresholds=at, errors=["distribution"], n_resamples=99)
+                found["perfect, interpolated"] += plain.pvalue is not None and plain.pvalue <= ALPHA
+    return {kind: count / samples for kind, count in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..inference.mean_losses import Losses, Values, loss_values, view_losses
+from ..inference.mean_losses import Losses, Values, given_values, loss_values, view_losses
 from ..kinds.inputs import Inputs
 from ..kinds.kind import LossTable
 
@@ -13,6 +13,10 @@ from ..kinds.kind import LossTable
 def loss_values_of(inputs: Inputs) -> Iterator[tuple[str, Losses]]:
     """The losses that are defined for a kind of predictions, one after the other."""
     for table in inputs.kind.loss_tables(inputs):
+        if table.distributions is None:
+            assert table.value is not None
+            yield table.name, given_values(table.value)
+            continue
         if table.value is not None:
             yield table.name, view_losses(table.value, table.distributions, None, table.shares)
             continue

@@ -25,6 +25,7 @@ from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
 from ..inference.null_band import null_band_of
+from ..inference.own_levels import OWN, own_test
 from ..inference.sign_flips import cluster_test
 from ..inference.spread import Spread, spreads
 from ..inference.thresholds import discrimination
@@ -186,6 +187,12 @@ class _Work:
             return None, left_out if folds is not None else ""
         if not any(ERRORS[name].truthful for name in settings.names):
             return None, ""
+        if inputs.own is not None:
+            if folds is not None:
+                return None, "the calibration test is left out: predictions are cross-validated"
+            draws = settings.plan.test(inputs.sample(self.main))
+            about = (inputs.own, inputs.weights, self.clusters, draws, settings.seed, settings.level)
+            return partial(own_test, *about), ""
         if self.clusters is not None and folds is not None:
             return None, "the calibration test is left out: predictions are cross-validated, and rows come in groups"
         sample, most = inputs.sample(self.main), calibration.MOST_ROWS
@@ -226,7 +233,11 @@ class _Work:
             found.binned[name], found.spreads[name] = frozen, by_count
             found.reliability[name] = self._reliability(name, frozen)
             if headline in by_count:
-                self._add_gap(name, by_count[headline], headline)
+                shown, bins = COMPOSED[name], headline
+                if self.inputs.own is not None and name == self.main:
+                    shown, own = OWN, BinnedSample.of(OWN, self.inputs.own.sample(self.inputs.weights))
+                    (bins,), (by_count[headline],) = own.counts, spreads(own, self.clusters, folds=self.folds)
+                self._add_gap(name, shown, by_count[headline], bins)
 
     def views(self) -> None:
         """One line per label or threshold; labels are tested one by one."""
@@ -285,9 +296,9 @@ class _Work:
             return {}
         return {frozen.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
 
-    def _add_gap(self, name: str, spread: Spread, n_bins: int | None) -> None:
+    def _add_gap(self, name: str, error: CalibrationError, spread: Spread, n_bins: int | None) -> None:
         word, rows = self.found.direction.word, self.inputs.n_samples
-        gap = gap_value(COMPOSED[name], n_bins, spread.theta, spread, word, self.settings.level, rows, left_out="")
+        gap = gap_value(error, n_bins, spread.theta, spread, word, self.settings.level, rows, left_out="")
         self.found.add_gap(name, gap)
 
     def _squared(

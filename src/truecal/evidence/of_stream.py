@@ -37,6 +37,10 @@ TIED = (
     "so that gap and score differ"
 )
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
+INTERPOLATED = (
+    "not tested: F is interpolated between the levels of these forecasts, and the gap contains what this costs; "
+    "evaluate tests them in memory, at their own levels"
+)
 BLOCK_DRAWS = 1999
 NO_DIRECTION = "no direction is named: without the rows that takes more rows with uncertain outcomes"
 NO_BLOCKS = "left out: the stream keeps no blocks of rows (blocks=0)"
@@ -77,6 +81,9 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
         found.note(f"losses have no intervals: {SCARCE}")
     if stream.losses is not None and stream.losses.infinite:
         found.note(infinite_text("cross_entropy", stream.losses.infinite))
+    if stream.interpolated:
+        found.note(INTERPOLATED)
+        seed = None
     found.test = None if seed is None else block_test(forms, stream.rows, BLOCK_DRAWS, seed, level)
     if found.test is not None:
         found.note(BLOCK_TEST.format(len(forms[0].H)))

@@ -60,6 +60,8 @@ class StreamState(Shared):
         """How many images or groups came, where rows are of them: they are the units of intervals."""
         self._group: tuple[Any] | None = None
         """The group of the last row."""
+        self.interpolated = False
+        """Whether forecasts came that claim F at their own levels alone; saved states do not tell."""
         self.kept = 0
         """From how many rows of a single pass the edges were made; 0 where they were given or observed."""
         self.of_two_classes: Callable[[], tuple[StreamEntry, ...]] | None = None
@@ -196,7 +198,9 @@ class StreamState(Shared):
 
     def without_rows(self) -> Self:
         """A separate stream over the same bins, without rows."""
-        return type(self)(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected)
+        made = type(self)(self._entries, self._blocks, self._labels, self._pos_label).expect(self._expected)
+        made.interpolated = self.interpolated
+        return made
 
     @one_at_a_time
     def absorb(self, other: StreamState) -> None:
@@ -208,6 +212,7 @@ class StreamState(Shared):
         self._shape = self._shape or other._shape
         self._rows += other._rows
         self.units += other.units
+        self.interpolated |= other.interpolated
 
     # -- what was counted ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from ..core.arrays import compiled_loops, doubled, is_tensor, on_cpu, to_device_of
-from ..core.data import shown
+from ..core.data import check_weights, shown
 from ..core.dispatch import DISPATCH
 from ..core.parameters import described
 from ..core.result import Result
@@ -21,6 +21,8 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text, points_text
 from ..kinds import TopPredictions
+from ..kinds.own_levels import NAME as OWN_LEVELS
+from ..kinds.own_levels import own_levels
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample
 from .checks import check_draws, check_groups, check_level, p_of_draws, read_error, shown_bins
@@ -163,7 +165,7 @@ class CalibrationTest(Result):
             return replace(found, allows=0.0, seen=True)
         if self.note or self.low is None or self.high is None or self.high != self.high:
             return found
-        return replace(found, allows=self.high, seen=self.low > 0)
+        return replace(found, allows=self.high, seen=self.low > 0 and self.name != OWN_LEVELS)
 
     @property
     def verdict(self) -> Literal["yes", "no", "undecided", "untested"]:
@@ -258,6 +260,16 @@ def calibration_test(
     """
     tolerated, level = check_max_gap(max_gap), check_level(level)
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
+    if error is None and n_bins is None and (own := own_levels(y_true, y_proba)) is not None:
+        from .own_levels import OWN, own_test
+
+        if sampler is not None or labels is not None:
+            raise ValueError("sampler and labels cannot be used with forecasts of a number")
+        weights, clusters = check_weights(sample_weight, len(own)), check_groups(groups, len(own), overlap=overlap)
+        sample = own.sample(weights)
+        draws = planned_draws(sample) if n_resamples is None else draws
+        found = own_test(own, weights, clusters, draws, seed, level)
+        return with_gap(found, OWN, sample, level, clusters, tolerated, direction=False)
     usual = None
     if isinstance(y_proba, TopPredictions):
         y_true, y_proba, usual = y_proba.correct, y_proba.confidence, y_proba.error
@@ -321,11 +333,12 @@ def with_gap(
     level: float = 0.95,
     clusters: Groups | None = None,
     max_gap: float | None = None,
+    direction: bool = True,
 ) -> CalibrationTest:
     """The test with the gap of a sample, which may be so many points."""
     if metric.binning.several:
         raise ValueError(f"max_gap needs one number of bins, got {shown(metric.binning.counts)}")
-    (gap,) = gaps_of(metric, sample, level, clusters)
+    (gap,) = gaps_of(metric, sample, level, clusters, direction)
     if test.n_resamples and test.floor <= 1 - level:
         gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
     return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)

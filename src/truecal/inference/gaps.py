@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Unpack, final, overload
 
+from ..core.data import check_weights
 from ..core.parameters import described
 from ..core.result import Result
 from ..core.rules import BinCounts, bins_text
@@ -12,6 +13,7 @@ from ..core.sample import Sample
 from ..core.types import Groups
 from ..core.words import points_text
 from ..kinds.functions import Counts, OneCount
+from ..kinds.own_levels import own_levels
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample, where_inferred
 from .checks import Options, check_groups, check_level, read_error
@@ -81,6 +83,13 @@ def gap(
     (True, 'too high')
     """
     level = check_level(level)
+    if error is None and (own := own_levels(y_true, y_proba)) is not None:
+        from .own_levels import OWN
+
+        clusters = check_groups(groups, len(own), overlap=overlap)
+        metric = OWN if n_bins is None else OWN.with_bins(n_bins)
+        found = gaps_of(metric, own.sample(check_weights(sample_weight, len(own))), level, clusters, direction=False)
+        return found if metric.binning.several else found[0]
     metric = read_error(error, n_bins, y_proba, of_gap=True)
     if metric.norm == "l1":
         raise ValueError("the gap is that of a squared error; norm='l1' errors have none")
@@ -90,12 +99,14 @@ def gap(
     return found if metric.binning.several else found[0]
 
 
-def gaps_of(metric: CalibrationError, sample: Sample, level: float, clusters: Groups | None) -> tuple[Gap, ...]:
-    """The gap of a validated sample at each bin count."""
+def gaps_of(
+    metric: CalibrationError, sample: Sample, level: float, clusters: Groups | None, direction: bool = True
+) -> tuple[Gap, ...]:
+    """The gap of a validated sample at each bin count; without `direction` none is named."""
     sample = where_inferred(metric, sample, clusters)
     frozen = BinnedSample.of(metric, sample)
-    direction = direction_of(metric, sample, clusters)
-    word = "no direction" if direction is None else direction.word
+    named = direction_of(metric, sample, clusters) if direction else None
+    word = "no direction" if named is None else named.word
     return tuple(
         gap_from(spread, word, level, m, sample.rows, metric.symbol)
         for spread, m in zip(spreads(frozen, clusters), frozen.counts, strict=True)

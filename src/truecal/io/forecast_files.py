@@ -224,9 +224,9 @@ def _forecast(
 def _ends(forecast: forecasts.Forecast) -> str:
     """What a forecast with few quantiles or members says of outcomes beyond them."""
     if isinstance(forecast, forecasts.Quantiles) and max(forecast.levels[0], 1 - forecast.levels[-1]) > _THIN_TAIL:
-        return "; outcomes beyond the outer quantiles count as impossible: more levels describe the tails"
+        return "; in the CRPS outcomes beyond the outer quantiles count as impossible: more levels describe the tails"
     if isinstance(forecast, forecasts.Ensemble) and 1 / forecast.members.shape[1] > _THIN_TAIL:
-        return "; outcomes beyond all members count as impossible: more members describe the tails"
+        return "; in the CRPS outcomes beyond all members count as impossible: more members describe the tails"
     return ""
 
 

@@ -17,6 +17,7 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..sums.errors import NAMED, CalibrationError
 from .kind import KINDS, Given, Kind, tasks
+from .own_levels import OwnLevels
 
 Task = str
 """A value of task=: "auto", or the task of a kind, such as "ordered" or "multilabel"."""
@@ -40,6 +41,8 @@ class Inputs:
     """Where predictions are cross-validated: the fold of each row, and how many there are."""
     thresholds: tuple[float, ...] = ()
     """Of distributions of a number: `y` is how many each outcome exceeds, and `reports` F at each of them."""
+    own: OwnLevels | None = None
+    """Of quantiles and ensembles: what outcomes show of them at their own levels."""
 
     @cached_property
     def soft(self) -> bool:
@@ -130,7 +133,8 @@ class Inputs:
         rows = rows if isinstance(rows, slice) else to_device_of(rows, self.reports)
         weights = None if self.weights is None else self.weights[rows]
         folds = None if self.folds is None else group_numbers(self.folds[0][rows])
-        return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights, folds=folds)
+        own = None if self.own is None else self.own.take(rows)
+        return replace(self, y=self.y[rows], reports=self.reports[rows], weights=weights, folds=folds, own=own)
 
     def decisions(self) -> bool:
         """Whether every prediction is exactly 0 or 1."""

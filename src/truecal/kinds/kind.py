@@ -45,8 +45,8 @@ class LossTable:
     """A loss of every row for every label that could have come, for intervals of its mean."""
 
     name: str
-    distributions: Array
-    """(n, k): the chances of the labels; (n,): that of the second of two."""
+    distributions: Array | None
+    """(n, k): the chances of the labels; (n,): that of the second of two. None where losses alone are known."""
     by_label: str | Callable[[Array], Array]
     """(n, k) losses from distributions, or the name of a loss that has compiled loops."""
     soft: Loss | None = None

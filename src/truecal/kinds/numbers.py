@@ -20,6 +20,7 @@ from ..core.types import Array
 from .inputs import Inputs
 from .kind import Given, Kind, LossTable, Scale
 from .ordered import OfScale, Position, threshold_losses
+from .own_levels import OwnLevels, of_members, of_quantiles, own_levels
 
 NO_THRESHOLDS = (
     "thresholds must be given, as increasing numbers that are fixed before forecasts and outcomes are seen, or by "
@@ -38,6 +39,10 @@ class Forecast(ABC):
     @abstractmethod
     def at(self, points: Array) -> Array:
         """The predicted chance of an outcome of at most each point: points (T,), or (n, 1), one per row."""
+
+    def own(self, y_true: Any) -> OwnLevels | None:
+        """What outcomes show of the forecast at levels of its own, where it has any; else F is all that it claims."""
+        return None
 
 
 @final
@@ -108,9 +113,7 @@ class Distribution(OfScale):
             raise ValueError(NO_THRESHOLDS)
         if labels is not None:
             raise ValueError("labels cannot be used: outcomes are numbers")
-        y = np.asarray(as_array(y_true, "y_true"))
-        if y.ndim != 1 or y.dtype.kind not in "biuf" or not np.isfinite(y).all():
-            raise ValueError(f"y_true must be finite numbers, one per row, got shape {y.shape} of {y.dtype}")
+        y = outcomes_of(y_true)
         points = np.asarray(self.thresholds)
         if (points % 1 != 0).any() and len(points) > 2 and np.array_equal(points, np.unique(y)):
             raise ValueError(f"thresholds are the outcomes themselves; {NO_THRESHOLDS}")
@@ -129,6 +132,16 @@ class Distribution(OfScale):
 
     def losses_by_label(self, proba: Array, corrected: bool) -> Array:
         return threshold_losses(np.cumsum(proba, axis=1)[:, :-1], self.shares)
+
+
+def outcomes_of(y_true: Any, rows: int | None = None) -> Array:
+    """Outcomes that are finite numbers, one for each of so many rows."""
+    y = np.asarray(as_array(y_true, "y_true"))
+    if y.ndim != 1 or y.dtype.kind not in "biuf" or not np.isfinite(y).all():
+        raise ValueError(f"y_true must be finite numbers, one per row, got shape {y.shape} of {y.dtype}")
+    if rows is not None:
+        check_same_length(y_true=y, y_proba=np.empty(rows))
+    return y
 
 
 def intervals(reports: Array) -> Array:
@@ -186,6 +199,9 @@ class Quantiles(Forecast):
         rows = np.broadcast_to(points, (len(self), points.shape[-1]))
         return np.stack([_interpolated(t, q, self.levels) for t, q in zip(rows, self.values, strict=True)])
 
+    def own(self, y_true: Any) -> OwnLevels:
+        return of_quantiles(outcomes_of(y_true, len(self)), self.values, self.levels)
+
 
 def _interpolated(t: Array, q: Array, levels: Array) -> Array:
     """F at points of one row: 0 below the first quantile, 1 from the last on; of equal quantiles the upper level."""
@@ -214,6 +230,9 @@ class Ensemble(Forecast):
         rows = np.broadcast_to(points, (len(self), points.shape[-1]))
         counts = [np.searchsorted(own, t, side="right") for t, own in zip(rows, ordered, strict=True)]
         return np.asarray(np.stack(counts) / self.members.shape[1])
+
+    def own(self, y_true: Any) -> OwnLevels | None:
+        return of_members(outcomes_of(y_true, len(self)), self.members) if self.members.shape[1] > 1 else None
 
 
 @final
@@ -358,6 +377,11 @@ def is_forecast(y_proba: Any) -> bool:
     return isinstance(y_proba, Forecast) or callable(getattr(first, "cdf", None))
 
 
+def has_own_levels(y_proba: Any) -> bool:
+    """Whether a forecast claims F at levels of its own, between which it is interpolated."""
+    return isinstance(y_proba, Quantiles) or (isinstance(y_proba, Ensemble) and y_proba.members.shape[1] > 1)
+
+
 class NumbersKind(Kind):
     """A predictive distribution of a number per row, read at fixed thresholds: a column for each."""
 
@@ -377,8 +401,8 @@ class NumbersKind(Kind):
     def read(self, given: Given) -> Inputs:
         property = Distribution(() if given.thresholds is None else given.thresholds)
         number, reports = property.check(on_cpu(given.y_true), on_cpu(given.y_proba), given.labels)
-        weights = check_weights(given.sample_weight, len(reports))
-        return Inputs(self, number, reports, weights, thresholds=property.thresholds)
+        weights, own = check_weights(given.sample_weight, len(reports)), own_levels(given.y_true, given.y_proba)
+        return Inputs(self, number, reports, weights, thresholds=property.thresholds, own=own)
 
     def basics(self, thresholds: tuple[float, ...] = ()) -> tuple[Property, ...]:
         return (Distribution(thresholds).direction_property(),)
@@ -391,6 +415,8 @@ class NumbersKind(Kind):
         property = Distribution(inputs.thresholds)
         unit = property.score_unit(inputs.reports.shape[1])
         yield LossTable("crps", intervals(inputs.reports), lambda p: unit * property.losses_by_label(p, False))
+        if inputs.own is not None:
+            yield LossTable(inputs.own.loss_name, None, inputs.own.loss_name, value=inputs.own.losses)
 
     def scale(self, thresholds: tuple[float, ...], labels: Sequence[str] | None, classes: int) -> Scale | None:
         """Outcomes count as the middle of the thresholds that they lie between."""

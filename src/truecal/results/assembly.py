@@ -10,6 +10,7 @@ from ..evidence.evidence import Evidence
 from ..inference.calibration import FEWEST
 from ..inference.gaps import agreeing
 from ..kinds import COMPOSED
+from ..kinds.own_levels import NAME as OWN_LEVELS
 from .evaluation import Evaluation
 from .verdict import standings
 
@@ -54,7 +55,10 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
             standing = replace(standing, state="too few rows")
         gaps, errors, views, rejected = found.gaps, found.errors, found.views, standing.state == "rejected"
         if found.test is not None and standing.state in ("rejected", "not rejected"):
-            low = {key: found.test.low_gap if gap is found.gap and tested(key) else 0.0 for key, gap in gaps.items()}
+            low = {
+                key: found.test.low_gap if gap is found.gap and (tested(key) or gap.name == OWN_LEVELS) else 0.0
+                for key, gap in gaps.items()
+            }
             gaps = {key: agreeing(gap, rejected, low[key]) for key, gap in gaps.items()}
             views = tuple(
                 view if rejected or view.pvalue is not None else replace(view, gap=agreeing(view.gap, False, 0.0))
@@ -68,7 +72,9 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
             )
         found = replace(found, gaps=gaps, errors=errors, views=views)
         gap = found.gap if found.gap is not None and not found.gap.note and found.gap.high == found.gap.high else None
-        about: dict[str, Any] = {} if gap is None else {"allows": gap.high, "seen": gap.low > 0}
+        about: dict[str, Any] = (
+            {} if gap is None else {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS}
+        )
         rows = found.about.row_word.replace("samples", "rows")
         test = found.test
         if test is not None and found.gap is not None:

@@ -282,7 +282,9 @@ def make_comparison(
     tables = list(_tables(evaluations))
     rankings = tuple(_rankings(names, tables))
     turned = tuple(_flips(names, tables))
-    order = dominance({name: [value.value for value in e.losses] for name, e in evaluations.items()})
+    shared = set.intersection(*({value.name for value in e.losses} for e in evaluations.values()))
+    losses = {name: [value.value for value in e.losses if value.name in shared] for name, e in evaluations.items()}
+    order = dominance(losses)
     if first.about.top_only and first.sampling is None:
         notes.append(f"dominance is by {len(first.losses)} losses: the others need the probabilities of all classes")
     repeated = [found.copies for found in evidence.values() if found.copies]

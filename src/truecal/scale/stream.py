@@ -32,7 +32,7 @@ from ..kinds import BINARY, CLASSES, NUMBERS, Kind, ece_names
 from ..kinds.images import ONLY_DENSE, as_rows, is_dense
 from ..kinds.inputs import Inputs
 from ..kinds.kind import Given
-from ..kinds.numbers import cdf_values, is_forecast
+from ..kinds.numbers import cdf_values, has_own_levels, is_forecast
 from ..results.assembly import make_evaluation
 from ..results.comparison import Comparison, make_comparison
 from ..results.evaluation import Evaluation
@@ -144,6 +144,7 @@ class Stream(StreamState):
 
     def _at_thresholds(self, y_proba: Any) -> Any:
         """Forecasts of a number as F at the thresholds; all else as it is."""
+        self.interpolated |= has_own_levels(y_proba)
         return cdf_values(y_proba, np.asarray(self._thresholds)) if is_forecast(y_proba) else y_proba
 
     def _checked(self, array: Array) -> Array:
@@ -327,7 +328,7 @@ class Stream(StreamState):
             self = _counted_by(other, self)
         self._refuse_other(other)
         both = self.without_rows().expect(self._expected)
-        both.units = self.units + other.units
+        both.units, both.interpolated = self.units + other.units, self.interpolated or other.interpolated
         both._rows, both.first_pass = self._rows + other._rows, self.first_pass.merge(other.first_pass)
         both._shape = self._shape or other._shape
         both.kept = self.kept or other.kept
