@@ -317,3 +317,24 @@ def test_the_command_line_agrees(tmp_path: Path, both, monkeypatch, capsys):
     assert_close([written["score"], written["gap"]], [found.score, found.gap.points])
     assert set(written["subgroups"]) == set(found.subgroups)
     assert run("--time", "t", "--event", "d") == 2 and "--horizons" in capsys.readouterr().err
+
+
+def test_risks_are_found_by_their_horizons_beside_other_numbers(tmp_path: Path, both, monkeypatch, capsys):
+    def run(*arguments: str) -> str:
+        about = ["--task", "survival", "--time", "t", "--event", "d", "--resamples", "19"]
+        monkeypatch.setattr(sys, "argv", ["truecal", *arguments, *about])
+        app.run()
+        return "".join(capsys.readouterr())
+
+    data, true, high = both
+    monkeypatch.chdir(tmp_path)
+    age = 40 + np.arange(1500) % 30
+    for name, risk in (("true", true), ("high", high)):
+        table, heads = np.column_stack([*data, age, risk]), "t,d,age,risk_1,risk at 2.0,risk_5y"
+        np.savetxt(f"{name}.csv", table, delimiter=",", header=heads, comments="", fmt="%.17g")
+    found = tc.evaluate(data, high, horizons=HORIZONS, n_resamples=19)
+    assert f"IPCW Brier    {found.loss('ipcw_brier').value:.4f}" in run("evaluate", "high.csv", "--horizons", "1,2,5")
+    both_said = run("compare", "true.csv", "high.csv", "--horizons", "1,2,5")
+    assert f"{found.loss('ipcw_brier').value:.4f}" in both_said and "error" not in both_said
+    wrong = run("evaluate", "high.csv", "--horizons", "1,2,4")
+    assert "expected 3 columns of risks, one per horizon, found 4 in 'age', 'risk_1'" in wrong and "--columns" in wrong

@@ -58,8 +58,9 @@ class TwoTables:
             for option, value in zip(TIMES[:3], (measuring.time, measuring.event, measuring.horizons), strict=True):
                 if value is None:
                     raise typer.BadParameter("is needed with --task survival", param_hint=option)
-            tables, named = load_risks(asked)
-            about = {"horizons": numbers(measuring.horizons or "", "--horizons"), "survival": measuring.survival}
+            horizons = numbers(measuring.horizons or "", "--horizons")
+            tables, named = load_risks(asked, horizons)
+            about = {"horizons": horizons, "survival": measuring.survival}
             return cls(asked, tables, about | named)
         return None
 
@@ -94,24 +95,25 @@ def load_forecasts(files: Sequence[Path], reading: Reading, levels: str | None) 
     return y, models, None, tuple(notes)
 
 
-def load_risks(asked: Asked) -> tuple[Tables, dict[str, Any]]:
+def load_risks(asked: Asked, horizons: Sequence[float]) -> tuple[Tables, dict[str, Any]]:
     """Times and events of the first file, the risks of each model, and the columns that options name."""
     measuring, reading, first = asked.measuring, asked.reading, asked.places[0]
     columns = {"by": measuring.by, "censoring_by": measuring.censoring_by, "features": asked.one_model.segments}
     named = {role: split(spec) or () for role, spec in columns.items()}
     times = (measuring.time or "", measuring.event or "")
+    others = (*times, *(column for several in named.values() for column in several))
     models: dict[str, Any] = {}
     notes: list[str] = []
     for file in asked.places:
         name = file.stem if file.stem not in models else str(file)
-        others = (*times, *(column for several in named.values() for column in several)) if file == first else ()
-        models[name], note = read_risk_table(file, others, columns=split(reading.columns), header=reading.header)
+        found = read_risk_table(file, others, horizons, columns=split(reading.columns), header=reading.header)
+        models[name], note = found
         notes.append(f"{name}: {len(models[name])} rows; {note}")
     n = len(models[next(iter(models))])
-    found = {column: read_column(first, column, rows=n) for several in named.values() for column in several}
     y_true = tuple(read_column(first, column, rows=n, numbers=True) for column in times)
     tables = y_true, models, None, tuple(notes)
-    return tables, {role: {column: found[column] for column in several} for role, several in named.items() if several}
+    values = {column: read_column(first, column, rows=n) for several in named.values() for column in several}
+    return tables, {role: {column: values[column] for column in several} for role, several in named.items() if several}
 
 
 def load_tables(files: Sequence[Path], reading: Reading) -> Tables:

@@ -34,6 +34,7 @@ _LEVELS_OPTION = "--levels"
 _QUANTILE = re.compile(r"(?:q|quantile|quant|p|pct|percentile|prctile)?[_ .-]?([0-9]*\.?[0-9]+)%?", re.IGNORECASE)
 _MEMBER = re.compile(r"(?:member|ens|ensemble|sample|draw|realization|m|s)[_ .-]?[0-9]+", re.IGNORECASE)
 _GRID = re.compile(r"(?:cdf|F)[_ .-]?(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)")
+_LAST_NUMBER = re.compile(r"(?<![0-9.])([0-9]*\.?[0-9]+)[^0-9]*$")
 _THIN_TAIL = 0.025  # less mass than this beyond the outer quantiles needs no note
 _SEPARATORS = (";", "|", ",", None)  # None: spaces
 _FORECASTS = (
@@ -73,22 +74,31 @@ class LabelFile(NamedTuple):
 def read_risk_table(
     path: str | os.PathLike[str],
     others: Sequence[str],
+    horizons: Sequence[float],
     *,
     columns: Sequence[str] | None = None,
     header: bool | None = None,
 ) -> tuple[Floats, str]:
-    """A column of risks per horizon: those that `columns` names, or all numbers but `others`; and what was read."""
+    """A column of risks per horizon: those that `columns` names, those whose names end in the horizons, or all numbers
+    but `others`; and what was read.
+    """
     request = Request(os.fsdecode(path), None, None if columns is None else tuple(columns), header=header)
     source = _opened(request)
-    for name in (*others, *(columns or ())):
+    for name in columns or ():
         if name not in source.forms:
             raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
     rest = [name for name, form in source.forms.items() if name not in others and form in (NUMBER, WHOLE, VECTOR)]
-    chosen = tuple(columns or rest)
+    ends = [[name for name in rest if (end := _LAST_NUMBER.search(name)) and float(end[1]) == t] for t in horizons]
+    named = [several[0] for several in ends if len(several) == 1]
+    chosen = tuple(columns or (named if len(named) == len(horizons) else rest))
     if not chosen:
         raise request.refuse(f"expected a {source.what} of risks per horizon: name them with {COLUMNS_OPTION}")
     table = source.numbers(chosen, False)
-    return table.reshape(len(table), -1), f"risks from {source.what}s {listing(chosen)}"
+    table = table.reshape(len(table), -1)
+    if table.shape[1] != len(horizons):
+        wanted = f"expected {len(horizons)} {source.what}s of risks, one per horizon"
+        raise request.refuse(f"{wanted}, found {table.shape[1]} in {listing(chosen)}: name them with {COLUMNS_OPTION}")
+    return table, f"risks from {source.what}s {listing(chosen)}"
 
 
 # -- forecasts of a number ---------------------------------------------------------------------------------------------
