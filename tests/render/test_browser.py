@@ -75,6 +75,18 @@ def open_details(browser):
     browser.settle()
 
 
+def test_errors_that_are_all_truthful_are_called_so_on_both_sides(browser, folder, tmp_path):
+    """Survival has no usual ECE."""
+    time = [0.5, 1.0, 1.5, 2.0] * 15
+    models = {"a": [0.2, 0.5, 0.3, 0.1] * 15, "b": [0.3, 0.4, 0.3, 0.2] * 15}
+    found = tc.compare((time, [1, 1, 0, 1] * 15), models, horizons=1, n_bins=(2, 5), n_resamples=19)
+    write_report(found, tmp_path / "survival.html")
+    labels = "[...document.querySelectorAll('.side label')].map(node => node.textContent)"
+    for page, wanted in ((tmp_path / "survival.html", "✓ truthful"), (folder / "page.html", "✗ can be gamed")):
+        browser.open(page, width=1280, height=800)
+        assert browser.run(labels) == [wanted, "✓ truthful"]
+
+
 def test_the_first_screen_answers_at_once(browser, folder):
     """Leaderboard and cards above the fold of a laptop, the diagrams of the three best models next, all with bands."""
     browser.open(folder / "page.html", width=1280, height=800)

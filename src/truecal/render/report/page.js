@@ -331,7 +331,10 @@ async function start() {
   if (several) {
     const first = { left: data.ece, right: `${data.headline} score` };
     for (const side of sides) {
-      if (!waysOf[side].length) waysOf[side] = Object.keys(data.ways);
+      if (!waysOf[side].length) {  // all errors are truthful, or none is
+        waysOf[side] = Object.keys(data.ways);
+        at(side).previousElementSibling.textContent = at(sides.find(other => other !== side)).previousElementSibling.textContent;
+      }
       state[side] = fillChoices(at(side), waysOf[side], data.ways, first[side]);
       at(side).addEventListener("change", event => {
         state[side] = event.target.value;
