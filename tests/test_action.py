@@ -27,7 +27,7 @@ class GitHub(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.comments: list[dict[str, Any]] = [{"id": 1, "body": "Nice work!"}]
+        self.comments: list[dict[str, Any]] = [{"id": 1, "body": "Nice work!", "user": {"login": "me", "type": "User"}}]
         self.status = 200
 
 
@@ -37,15 +37,19 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
         answer: Any = {}
-        if self.command == "GET":
+        status = self.server.status
+        if self.path == "/user":  # the token of a job may not ask
+            status = 403
+        elif self.command == "GET":
             page = int(re.search(r"[?&]page=(\d+)", self.path)[1])  # type: ignore[index]
             answer = self.server.comments[2 * page - 2 : 2 * page]  # two a page
         elif self.command == "POST" and self.path == "/repos/me/model/issues/7/comments":
-            self.server.comments.append({"id": len(self.server.comments) + 1, **body})
+            own = {"login": "github-actions[bot]", "type": "Bot"}
+            self.server.comments.append({"id": len(self.server.comments) + 1, "user": own, **body})
         elif self.command == "PATCH":
             next(c for c in self.server.comments if self.path.endswith(f"/comments/{c['id']}")).update(body)
         assert self.headers["Authorization"] == "Bearer secret"
-        self.send_response(self.server.status)
+        self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
 
@@ -110,7 +114,7 @@ def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> No
     assert code == 3 and output == "verdict=rejected\n" and "comment written" in text
     assert "### truecal: calibration is rejected at alpha = 0.05" in summary and "`bad.csv`" in summary
     assert github.comments[-1]["body"] == summary
-    github.comments.append({"id": 3, "body": "Thanks"})
+    github.comments.append({"id": 3, "body": None, "user": None})
     code, text, summary, _ = run("bad.csv", alpha="0.02", fail="false")
     assert code == 0 and "comment updated" in text and len(github.comments) == 3
     assert github.comments[1]["body"] == summary and "alpha = 0.02" in summary
@@ -128,6 +132,29 @@ def test_what_is_calibrated_passes_and_errors_are_shown(run: Any, github: GitHub
     github.status = 403
     code, text, _, _ = run("good.csv")
     assert code == 0 and "::warning::truecal could not comment: HTTP Error 403" in text
+
+
+@pytest.mark.heavy
+def test_a_comment_of_somebody_else_is_left_alone(run: Any, github: GitHub) -> None:
+    marker = f"<!-- truecal test {b'bad.csv'.hex()} -->"
+    github.comments.append({"id": 2, "body": marker, "user": {"login": "eve", "type": "User"}})
+    _, text, summary, _ = run("bad.csv")
+    assert "comment written" in text and [c["body"] for c in github.comments[1:]] == [marker, summary]
+
+
+@pytest.mark.slow
+def test_an_exit_code_alone_is_no_verdict(run: Any, tmp_path: Path) -> None:
+    """A file called --help is a file, and arguments that cannot be read are an error."""
+    (tmp_path / "--help").write_bytes((tmp_path / "bad.csv").read_bytes())
+    code, _, _, output = run("--help", comment="false")
+    assert (code, output) == (3, "verdict=rejected\n")
+    code, _, _, output = run("good.csv", arguments="--help", comment="false")
+    assert (code, output) == (1, "verdict=error\n")
+    code, text, summary, output = run("good.csv", arguments="--labels 'x", comment="false", fail="false")
+    assert (code, output) == (2, "verdict=error\n") and "the input arguments cannot be read" in summary
+    assert "Traceback" not in text
+    token = re.match(r"::stop-commands::([0-9a-f]{32})\n", text)
+    assert token is not None and f"\n::{token[1]}::\n" in text
 
 
 def test_no_input_is_read_by_the_shell() -> None:

@@ -18,7 +18,7 @@ from truecal.kinds.inputs import read_inputs
 
 from ..render import terminal as render
 from . import watching
-from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, read, show, waiting
+from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, json_text, read, show, waiting
 from .loading import estimated, split_kind
 from .logged_decisions import inputs_of, log_of
 from .shared_options import Measuring, Printing, Reading, fraction, numbers
@@ -48,6 +48,7 @@ def run_calibration_test(
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Exit code 0 also where the data cannot tell.")
     ] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the verdict and the result as JSON.")] = None,
 ) -> None:
     """Test whether one model is calibrated, for use in pipelines: exit code 0 for yes, 3 for no, 4 for undecided.
 
@@ -78,12 +79,16 @@ def run_calibration_test(
             f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
     counts = Measuring(bins=bins).counts
+    check_paths([split_kind(file)[0], *reading.files], {"--json": json})
     refuse_test(file, reading)
     loaded = read([file], reading)
     with waiting("drawing labels from the predictions") as progress:
         about = (max_gap, 1 - alpha, groups, overlap)
         result = loaded.test(error, counts, n_resamples, seed, progress, *about)
-    show([], printing, render.calibration_test, result, loaded.notes, printing.verbose)
+    if json is not None:
+        write_atomic(json, json_text({"verdict": result.verdict, **result.to_dict()}))
+    written = [path for path in (json,) if path is not None]
+    show(written, printing, render.calibration_test, result, loaded.notes, printing.verbose)
     if result.verdict == "no":
         raise typer.Exit(REJECTED)
     if result.verdict != "yes" and not allow_undecided:
