@@ -10,6 +10,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,25 @@ def test_maps_that_no_run_writes_are_refused(tmp_path: Path, field: str, value: 
     (tmp_path / "map.json").write_text(json.dumps({**about, field: value}))
     with pytest.raises(ValueError, match="expected a map as truecal writes it"):
         tc.load_map(tmp_path / "map.json")
+
+
+def test_the_list_of_many_arrays_is_read_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each array takes quadratic time."""
+    torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors")
+    arrays = {"labels": np.arange(60) % 2, "probs": np.full((60, 2), 0.5)}
+    arrays |= {f"feature{i}": np.full(60, float(i)) for i in range(200)}
+    np.savez(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
+    torch.save({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "a.pt")
+    safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors")
+    lists: list[str] = []
+    for owner, name in ((zipfile.ZipFile, "_RealGetContents"), (safetensors, "safe_open")):
+        whole = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, whole=whole: (lists.append(""), whole(*given))[1])
+    wide = ",".join(name for name in arrays if name.startswith("feature"))
+    for suffix in (".npz", ".pt", ".safetensors"):
+        lists.clear()
+        refusal(tmp_path / f"a{suffix}", proba_columns=wide)
+        assert 0 < len(lists) <= 6
 
 
 def test_an_archive_of_many_arrays_is_refused_at_once(tmp_path: Path) -> None:

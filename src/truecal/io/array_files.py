@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import IO, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from truecal.io.source import Dense, Source, floats
 
 BARE = "the array"  # stands for the name an array without a name does not have
 SUMS_TO_ONE = 0.01  # how far from 1 probabilities along the axis of the classes may sum
-MOST_ARRAYS = 1000  # each is found by reading the list of all
+MOST_ARRAYS = 1000
 LONGEST_NPY_HEADER = 10_000  # characters; a plain array needs about a hundred
 LONGEST_SAFETENSORS_HEADER = 10_000_000
 
@@ -229,6 +230,13 @@ def npz_entries(path: str) -> dict[str, Entry]:
     return entries
 
 
+class ListedZip(zipfile.ZipFile):
+    """A zip archive whose members were listed before: reading that list again for each of many takes quadratic time."""
+
+    def _RealGetContents(self) -> None:
+        pass
+
+
 def zip_members(path: str, expected: str, what: str | None = None) -> list[zipfile.ZipInfo]:
     """What a zip archive holds; `what` it is, where every name may stand there only once."""
     with parsing(path, expected), zipfile.ZipFile(path) as archive:
@@ -248,7 +256,7 @@ def _npz_entry(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
     _check_size(path, shape, dtype, stored, name)
 
     def load() -> Array:
-        with parsing(path, f"an array in {name}"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+        with parsing(path, f"an array in {name}"), ListedZip(path) as archive, archive.open(member) as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False, max_header_size=LONGEST_NPY_HEADER)
             stream.read(1)  # reaching the end is what makes zipfile compare the checksum
             return array
@@ -286,23 +294,24 @@ def open_safetensors(request: Request) -> Source:
         length = int.from_bytes(stream.read(8), "little")
     if length > min(LONGEST_SAFETENSORS_HEADER, os.path.getsize(path) - 8):
         raise failure(path, f"expected a safetensors header within the file, it declares {length} bytes")
-    with parsing(path, "a safetensors file"), library.safe_open(path, framework="numpy") as file:
+    opened = cache(partial(library.safe_open, path))  # each opening reads the whole header
+    with parsing(path, "a safetensors file"):
+        file = opened("numpy")
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it does not iterate
         described = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
     if not described:
         raise failure(path, "the file is empty: expected tensors called probs or logits, and labels")
-    return open_arrays(request, {name: _safetensors_entry(path, name, *about) for name, about in described.items()})
+    return open_arrays(request, {n: _safetensors_entry(path, n, *about, opened) for n, about in described.items()})
 
 
-def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str) -> Entry:
+def _safetensors_entry(path: str, name: str, shape: list[int], dtype: str, opened: Callable[[str], Any]) -> Entry:
     framework = "pt" if dtype == "BF16" else "numpy"  # numpy has no bfloat16
 
     def load() -> Array:
         if framework == "pt":
             need("torch", "torch", "bfloat16 tensors")
-        library = need("safetensors", "torch", "safetensors files")
-        with parsing(path, f"numbers in {quote(name)}"), library.safe_open(path, framework=framework) as file:
-            return as_array(file.get_tensor(name), name)
+        with parsing(path, f"numbers in {quote(name)}"):
+            return as_array(opened(framework).get_tensor(name), name)
 
     kind = {"F": "f", "B": "f", "I": "i", "U": "u"}.get(dtype[:1], "V")
     form = "b" if dtype == "BOOL" else "V" if dtype.startswith("F8") else kind

@@ -278,6 +278,8 @@ def _in_order(
     names: tuple[str, ...], classes: tuple[str, ...] | None, texts: tuple[str, ...] | None = None
 ) -> tuple[str, ...]:
     """Names of columns in the order of the classes that they, or texts of them, name; nothing where some are left."""
+    if not names or len(names) < len(classes or ()):
+        return ()
     for known in (classes or (), stripped(classes or ())):
         place = {key_of(text): name for name, text in zip(names, texts or names, strict=True)}
         if (

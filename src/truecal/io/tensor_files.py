@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from truecal.core.types import Array
-from truecal.io.array_files import BARE, Entry, open_arrays, zip_members
+from truecal.io.array_files import BARE, Entry, ListedZip, open_arrays, zip_members
 from truecal.io.column_rules import Request
 from truecal.io.failures import failure, parsing, quote
 from truecal.io.roles import is_called
@@ -144,19 +144,19 @@ def open_torch(request: Request) -> Source:
             raise failure(path, f"expected names as keys of the dict, got a {type(name).__name__}")
 
     def load(tensor: Tensor) -> Array:
-        with parsing(path, "the numbers of tensors"), zipfile.ZipFile(path) as archive:
-            return _numbers(archive.read(f"{root}/data/{tensor.key}"), tensor, big)
+        with parsing(path, "the numbers of tensors"), ListedZip(path) as archive:
+            return _numbers(archive.read(records[f"{root}/data/{tensor.key}"]), tensor, big)
 
     return open_arrays(request, {name: _entry(path, name, one, load) for name, one in tensors.items()})
 
 
-def _records(path: str) -> frozenset[str]:
-    """The names in an uncompressed zip, as torch.save writes it."""
+def _records(path: str) -> dict[str, zipfile.ZipInfo]:
+    """The members by name of an uncompressed zip, as torch.save writes it."""
     members = zip_members(path, "a zip archive as torch.save writes (torch 1.6 or later)", "record")
     packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if packed or sum(member.file_size for member in members) > os.path.getsize(path):
         raise failure(path, "expected an uncompressed archive as torch.save writes, it declares more than it stores")
-    return frozenset(member.filename for member in members)
+    return {member.filename: member for member in members}
 
 
 def _numbers(data: bytes, tensor: Tensor, big: bool) -> Array:
