@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import truecal as tc
+from truecal.baselines import BASELINES
 from truecal.core.frames import refuse_reordered
 
 BY_ROW = """
@@ -23,15 +25,22 @@ BY_ROW = """
     X y logits_fit y_fit answers questions reference stated judge human texts losses mean sd members source censoring_by
 """
 OTHER = """
-    self error errors n_bins labels pos_label task thresholds ignore_index class_axis level advise n_resamples seed
+    error errors n_bins labels pos_label task thresholds ignore_index class_axis level advise n_resamples seed
     sampler max_gap progress diagram_bins name names strategy norm ties scale corrected range per_example what classes
     property binning method estimator guard candidates allow_untruthful pairs bins min_rows cost risk delta words
     normalize title view ax label style edges blocks values levels grid n p_new logits_select y_select alpha shape gap
     power y_train phi space comparison higher_is_better seconds metric budget metric_options convention
-    input binary array of prevalence resource overlap horizons survival
+    input binary array of prevalence fit_params resource overlap horizons survival
 """
 """Options, and arguments of one entry per class, level or edge, or whose rows are others than those of the labels."""
-METHODS = ("__call__", "fit", "update", "tables", "decompose")
+MAKERS: dict[str, Callable[[], Any]] = {
+    "Monitor": tc.monitor,
+    "Stream": tc.stream,
+    "CalibrationError": lambda: tc.ERRORS["binary"],
+    "Baseline": lambda: next(iter(BASELINES.values())),
+    "CalibratedClassifier": lambda: tc.recalibration.CalibratedClassifier(LogisticRegression()),
+}
+"""How objects are made whose classes take arguments."""
 N = 12
 ORDER = np.random.default_rng(0).permutation(N)
 LABELS = [f"row {i}" for i in range(N)]
@@ -52,8 +61,11 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
             seen.add(id(value))
             full = f"{module.__name__}.{name}"
             if isinstance(value, type):
-                found = [(m, inspect.getattr_static(value, m, None)) for m in METHODS]
-                yield from ((f"{full}.{m}", getattr(value, m)) for m, there in found if inspect.isfunction(there))
+                names = [m for m in dir(value) if m == "__call__" or not m.startswith("_")]
+                names = [] if hasattr(tc.properties, name) else names  # the callers of properties have checked the rows
+                found = [(m, inspect.getattr_static(value, m)) for m in names]
+                methods = [m for m, there in found if inspect.isfunction(there) and len(rows_of(there)) > 1]
+                yield from ((f"{full}.{m}", getattr(MAKERS.get(name, value)(), m)) for m in methods)
             elif callable(value):
                 yield full, value
 
@@ -79,13 +91,14 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 def refuses(function: Callable[..., Any], first: str, other: str, form: str) -> bool:
     """Whether a call is refused, of which one argument has the rows of another in another order."""
     parameters = inspect.signature(function).parameters
-    given: dict[str, Any] = {name: None for name, p in parameters.items() if p.default is p.empty}
-    given = {name: value for name, value in given.items() if name not in ("self", "style", "options")}
+    given: dict[str, Any] = {
+        name: None
+        for name, p in parameters.items()
+        if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    }
     given |= {first: FORMS["series"](LABELS), other: FORMS[form](pd.Index(LABELS)[ORDER])}
-    makers: dict[str, Any] = {"Monitor": tc.monitor, "Stream": tc.stream}
-    owner = makers.get(getattr(function, "__qualname__", "").partition(".")[0], object)
     try:
-        function(*([owner()] if "self" in parameters else []), **given)
+        function(**given)
     except Exception as error:  # other errors say what else is wrong with such a call
         return isinstance(error, ValueError) and "have the same index in another order" in str(error)
     return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..core.data import as_array, both_classes, row_blocks, shown
-from ..core.frames import refuse_reordered
+from ..core.frames import matching_rows
 from ..core.locks import Shared, one_at_a_time
 from ..core.parameters import described
 from ..core.result import Result, plain
@@ -265,6 +265,7 @@ class Monitor(Shared):
         self.columns: tuple[str, ...] | None = None
         """The classes of the columns of those files, where they have names."""
 
+    @matching_rows
     def update(self, y_true: Any, y_proba: Any, *, time: Any = None, sample_weight: None = None) -> MonitorUpdate:
         """Count more rows, in the order in which their labels became known.
 
@@ -272,7 +273,6 @@ class Monitor(Shared):
         None, and of the same kind every time. `time` is a label or a number for these rows; an alarm reports it. Rows
         that raise an error change nothing.
         """
-        refuse_reordered(y_true=y_true, y_proba=y_proba, time=time, sample_weight=sample_weight)
         if sample_weight is not None:
             raise ValueError(
                 "sample_weight cannot be used: e-values of weighted rows have no guarantee; "
@@ -376,6 +376,7 @@ class Monitor(Shared):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    @matching_rows
     def read(self, y_true: Any, y_proba: Any) -> Inputs:
         """Validated predictions, as `count` takes them."""
         return read_inputs(y_true, y_proba, labels=self._labels, pos_label=self._pos_label)

@@ -209,6 +209,11 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         top = logits.argmax(1).cpu().numpy() if is_tensor(logits) else np.argmax(logits, axis=1)
         return np.asarray(self.classes_[top])
 
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy, as of every classifier of scikit-learn."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in ("logits", "probabilities"):
             raise ValueError(f"space must be 'logits' or 'probabilities', got {shown(self.space)}")

@@ -113,6 +113,11 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     method: str | Recalibrator = field(default="temperature", kw_only=True)
     guard: bool = field(default=True, kw_only=True)
 
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy, as of every classifier of scikit-learn."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map on validation data that the estimator was not trained on."""
         refuse_reordered(X=X, y=y, sample_weight=sample_weight)

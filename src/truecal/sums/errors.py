@@ -129,6 +129,7 @@ class CalibrationError:
             return self
         return replace(self, binning=self.binning.at(sample.rows, sample.views))
 
+    @matching_rows
     def read(self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> Sample:
         """Validate the user's arrays once, for use with `of` and `parts`."""
         return self.property.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
