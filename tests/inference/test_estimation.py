@@ -47,7 +47,7 @@ def test_estimates_are_those_of_the_formula():
     assert found["positive rate"].high - found["positive rate"].low < 0.95 * (
         found["positive rate"].labelled_high - found["positive rate"].labelled_low
     )
-    assert not found.warning and "random draw" in repr(found) and "<b>Assumes" in found._repr_html_()
+    assert not found.warning and "random draw" in repr(found) and "Assumes" in found._repr_html_()
     assert list(found.to_pandas()["name"]) == list(values)
 
 

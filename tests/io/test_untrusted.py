@@ -27,7 +27,7 @@ from truecal.io import read_predictions
 from truecal.io.containers import CONVERTED
 from truecal.io.refused import converted_error, missing_error
 from truecal.render.terminal import QuietConsole, Text
-from truecal.results.tables import csv_text
+from truecal.core.tables import csv_text
 
 HOSTILE = "a\x1b[31m\x07\u202eb\u2028c"
 QUOTES = "a'; touch mark; '\"$(touch mark)`touch mark`.pkl"

@@ -202,7 +202,6 @@ def finish(
     """Write a result to the files asked for, and show it."""
     from truecal.results.comparison import Comparison
     from truecal.results.evaluation import Evaluation
-    from truecal.results.questions import Questions
 
     if plot is not None and not isinstance(result, Evaluation):
         raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
@@ -211,10 +210,8 @@ def finish(
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
         written.append(plot)
-    draw: Callable[..., None] = render.leaderboard
+    draw: Callable[..., None] = render.tabular
     options: dict[str, Any] = {}
-    if isinstance(result, Questions):
-        draw = render.questions
     if isinstance(result, (Evaluation, Comparison)):
         draw = render.evaluation if isinstance(result, Evaluation) else render.comparison
         options = {"details": details}

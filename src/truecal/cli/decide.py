@@ -10,8 +10,8 @@ import typer
 from truecal.io import write_atomic
 from truecal.io.failures import need_extra
 
+from ..core.tables import csv_text
 from ..render import terminal as render
-from ..results.tables import csv_text
 from . import watching
 from .common import Files, as_json, check_paths, command, read, show, waiting
 from .loading import Loaded, expand, split_kind
@@ -106,8 +106,7 @@ def run_decide(
         size = (6.4, 4.4) if profile == "decisions" else (5.2, 5.6)
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, size)
     written = [*texts, *([] if plot is None else [plot])]
-    draw = render.decisions if profile == "decisions" else render.clinical
-    show(written, printing, draw, result, loaded.notes, printing.verbose)
+    show(written, printing, render.tabular, result, loaded.notes, printing.verbose)
 
 
 def _class_of(of: str | None, loaded: Loaded) -> int | str | None:

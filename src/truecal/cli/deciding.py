@@ -167,7 +167,7 @@ def find_threshold(
             raise typer.BadParameter("is for one question: choose it with --columns", param_hint=what)
         joint = joint_thresholds(inputs_of(log), risk=risk, delta=delta)
         save_all(joint, joint, json, save)
-        show([path for path in (json, save) if path is not None], printing, render.gates, joint, notes=log.notes)
+        show([path for path in (json, save) if path is not None], printing, render.tabular, joint, log.notes)
         if all(gate.threshold is None for gate in joint.gates):
             raise typer.Exit(REJECTED)
         return
@@ -241,7 +241,7 @@ def check_gate(
     result = kept.check(data, level=level, groups=clusters)
     if json is not None:
         write_atomic(json, as_json(result))
-    show([] if json is None else [json], printing, render.gates, result, notes=notes, verbose=printing.verbose)
+    show([] if json is None else [json], printing, render.tabular, result, notes, printing.verbose)
     if result.verdict == "broken":
         raise typer.Exit(REJECTED)
     if result.verdict == "undecided" and not allow_undecided:
@@ -280,4 +280,4 @@ def run_estimate(
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 3.2))
     written = [path for path in (plot, json) if path is not None]
-    show(written, printing, render.estimate, result, notes, printing.verbose)
+    show(written, printing, render.tabular, result, notes, printing.verbose)

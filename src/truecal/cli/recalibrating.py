@@ -16,7 +16,7 @@ from truecal.io.failures import FileError, failure, need, path_text
 from truecal.io.prediction_file import Floats
 from truecal.io.roles import is_identifier
 
-from ..results.tables import csv_cell
+from ..core.tables import csv_cell
 from .loading import check_apart, read_one
 from .shared_options import Reading
 

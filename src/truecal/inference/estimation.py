@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import chdtrc, kolmogorov, ndtri
 
 from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
-from ..core.extras import require
 from ..core.losses_by_label import squares
 from ..core.parameters import described
-from ..core.result import Pictured, Result, table_html
+from ..core.result import Pictured, Result
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..core.words import p_text
 from ..kinds import TopPredictions
@@ -34,7 +34,7 @@ UNLIKE = 0.01
 """A p-value of the predictions' sameness at which a warning is given."""
 FEWEST = 10
 
-Table = Callable[[Array], Array]
+ByLabel = Callable[[Array], Array]
 """(n, k) values of each row for each label that could come, from distributions (n, k)."""
 
 
@@ -67,7 +67,7 @@ class Quantity(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Estimate(Pictured):
+class Estimate(Tabular, Pictured):
     """Estimates for unlabelled rows; `shift_pvalue` tests whether the predictions of both samples are alike."""
 
     quantities: tuple[Quantity, ...]
@@ -99,23 +99,23 @@ class Estimate(Pictured):
         """How many rows there are."""
         return f"{self.n_new} new rows, {self.n_labelled} labelled ones, {self.level:.0%} intervals"
 
-    def to_pandas(self) -> Any:
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The assumption, and a warning where it looks wrong."""
+        return (self.assumption, *([f"warning: {self.warning}"] if self.warning else []))
+
+    def rows(self) -> list[dict[str, Any]]:
         """One row per quantity."""
-        return require("pandas", "pandas").DataFrame([quantity.to_dict() for quantity in self.quantities])
+        return [quantity.to_dict() for quantity in self.quantities]
 
-    def __repr__(self) -> str:
-        lines = [self.headline, *(f"  {quantity!r}" for quantity in self.quantities), f"  {self.assumption}"]
-        lines += [f"  warning: {self.warning}"] if self.warning else []
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        heads = ("", "estimate", "interval", "naive", "labelled rows alone")
-        rows = (
-            (q.name, f"{q.value:.4g}", f"[{q.low:.4g}, {q.high:.4g}]", f"{q.naive:.4g}", f"{q.labelled:.4g}")
-            for q in self.quantities
-        )
-        warned = f"<p>warning: {self.warning}</p>" if self.warning else ""
-        return f"<p>{self.headline}</p>{table_html(rows, heads)}<p><b>{self.assumption}</b></p>{warned}"
+    def table(self) -> Table:
+        """Each quantity with its interval, the naive one, and that of the labelled rows alone."""
+        heads = [Head("", False), Head("estimate"), Head("interval"), Head("naive"), Head("labelled rows alone")]
+        rows = []
+        for q in self.quantities:
+            alone = f"{q.labelled:.4f} [{q.labelled_low:.4f}, {q.labelled_high:.4f}]"
+            rows.append([q.name, f"{q.value:.4f}", f"[{q.low:.4f}, {q.high:.4f}]", f"{q.naive:.4f}", alone])
+        return heads, rows
 
 
 @described(
@@ -184,12 +184,12 @@ def _read_new(p_new: Any, inputs: Inputs) -> Array:
     return check_reports(array, "p_new")
 
 
-def _tables(inputs: Inputs, cost: Any) -> dict[str, Table]:
+def _tables(inputs: Inputs, cost: Any) -> dict[str, ByLabel]:
     if inputs.kind.top_only:
         if cost is not None:
             raise ValueError("cost cannot be used: only the top class of these predictions is known")
         return {"accuracy": lambda p: np.broadcast_to([0.0, 1.0], p.shape)}
-    tables: dict[str, Table] = {"accuracy": _hits}
+    tables: dict[str, ByLabel] = {"accuracy": _hits}
     half = 1.0
     if inputs.kind.one_event:
         tables["positive rate"] = lambda p: np.broadcast_to([0.0, 1.0], p.shape)
@@ -216,7 +216,7 @@ def _costs(cost: Any, classes: int) -> Array:
     return matrix
 
 
-def _quantity(name: str, table: Table, inputs: Inputs, new: Array, level: float, groups: Groups | None) -> Quantity:
+def _quantity(name: str, table: ByLabel, inputs: Inputs, new: Array, level: float, groups: Groups | None) -> Quantity:
     n, N = inputs.n_samples, len(new)
     columns = _columns(inputs.reports)
     each = table(columns)
@@ -246,7 +246,7 @@ def _quantity(name: str, table: Table, inputs: Inputs, new: Array, level: float,
     return Quantity(name, ends[0], ends[1], ends[2], mean, others[0], others[1], others[2], power)
 
 
-def _bounded(inputs: Inputs, table: Table) -> Any:
+def _bounded(inputs: Inputs, table: ByLabel) -> Any:
     return replace(loss_values(inputs.y, inputs.reports, None, table), least=-np.inf)
 
 
@@ -254,7 +254,7 @@ def _columns(reports: Array) -> Array:
     return (reports if reports.ndim == 2 else both_classes(reports)).astype(np.float64)
 
 
-def _expected(table: Table, new: Array) -> Array:
+def _expected(table: ByLabel, new: Array) -> Array:
     p = _columns(new)
     return np.asarray(np.einsum("ij,ij->i", p, table(p)))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 from scipy.special import betaincinv
 
 from ..core.parameters import described
-from ..core.result import Result
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Groups
 from ..io.failures import failure, listing, parsing, quote
 from ..io.writing import write_atomic
@@ -46,7 +46,7 @@ class Gate:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Gates(Result):
+class Gates(Tabular):
     """Gates that with probability 1 − `delta` all keep the error of accepted rows at or below `risk`."""
 
     risk: float
@@ -68,15 +68,23 @@ class Gates(Result):
         """Write the gates as JSON; the file appears whole or not at all."""
         write_atomic(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
-    def table(self) -> dict[str, list[str]]:
-        """The columns of a table, one row per question."""
-        return {
-            "question": [gate.called for gate in self.gates],
-            "confidence\nat least>": ["none" if g.threshold is None else f"{g.threshold:.4f}" for g in self.gates],
-            "coverage>": [f"{gate.coverage:.1%}" for gate in self.gates],
-            "bound>": ["" if gate.bound is None else f"{gate.bound:.4f}" for gate in self.gates],
-            "rows>": [str(gate.rows) for gate in self.gates],
-        }
+    @property
+    def headline(self) -> str:
+        return self.sentence
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per question."""
+        return [asdict(gate) for gate in self.gates]
+
+    def table(self) -> Table:
+        """One row per question."""
+        names = ("confidence\nat least", "coverage", "bound", "rows")
+        rows = []
+        for gate in self.gates:
+            least = "none" if gate.threshold is None else f"{gate.threshold:.4f}"
+            bound = "" if gate.bound is None else f"{gate.bound:.4f}"
+            rows.append([gate.called, least, f"{gate.coverage:.1%}", bound, str(gate.rows)])
+        return [Head("question", False), *map(Head, names)], rows
 
     def check(self, data: Mapping[str, Any], *, level: float = 0.95, groups: Groups | None = None) -> GateCheck:
         """Whether the gates keep their risk on new rows: `data` maps each question to (y_true, y_proba).
@@ -111,7 +119,7 @@ class GateAnswer:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class GateCheck(Result):
+class GateCheck(Tabular):
     """Whether gates keep their risk on new rows."""
 
     risk: float
@@ -139,18 +147,22 @@ class GateCheck(Result):
             return f"Broken: the {risk} is exceeded by {', '.join(names)}."
         return f"Undecided: the accepted rows do not show whether the {risk} holds for {', '.join(names)}."
 
-    def table(self) -> dict[str, list[str]]:
-        """The columns of a table, one row per gate."""
-        return {
-            "question": [answer.question or "predictions" for answer in self.answers],
-            "verdict": [answer.verdict for answer in self.answers],
-            "accepted>": [f"{answer.accepted} of {answer.rows}" for answer in self.answers],
-            "wrong>": [str(answer.errors) for answer in self.answers],
-            "error": [f"[{a.low:.4f}, {a.high:.4f}]" if a.accepted else "" for a in self.answers],
-        }
-
-    def __repr__(self) -> str:
+    @property
+    def headline(self) -> str:
         return self.sentence
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per gate."""
+        return [asdict(answer) for answer in self.answers]
+
+    def table(self) -> Table:
+        """One row per gate."""
+        heads = [Head("question", False), Head("verdict", False), Head("accepted"), Head("wrong"), Head("error", False)]
+        rows = []
+        for a in self.answers:
+            error = f"[{a.low:.4f}, {a.high:.4f}]" if a.accepted else ""
+            rows.append([a.question or "predictions", a.verdict, f"{a.accepted} of {a.rows}", str(a.errors), error])
+        return heads, rows
 
 
 def _checked(gate: Gate, inputs: Inputs, risk: float, alpha: float, groups: Groups | None) -> GateAnswer:

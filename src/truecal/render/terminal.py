@@ -14,26 +14,20 @@ from rich.console import Console
 from rich.text import Text
 
 from truecal.core.result import clean_lines
+from truecal.core.tables import Head, Tabular, csv_text, ranked_lines, table_lines
 from truecal.core.words import merged_notes, points_text
 from truecal.results.columns import record
 from truecal.results.first_screen import first_screen
-from truecal.results.tables import Head, csv_text, ranked_lines, table_lines
 
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
     from truecal.evidence.values import ErrorValue
     from truecal.inference.calibration import CalibrationTest
-    from truecal.inference.estimation import Estimate
-    from truecal.inference.gates import GateCheck, Gates
     from truecal.inference.monitoring import MonitorUpdate
     from truecal.inference.repair import Repair
     from truecal.inference.thresholds import Threshold
     from truecal.results.comparison import Comparison
-    from truecal.results.decision_curve import DecisionCurve
     from truecal.results.evaluation import Evaluation
-    from truecal.results.leaderboard import Leaderboard
-    from truecal.results.questions import Questions
-    from truecal.results.risk_profile import Clinical
 
 Columns = Mapping[str, Sequence[str]]
 """Cells by the title of their column; a title that ends in ">" is of a column aligned to the right."""
@@ -155,34 +149,16 @@ def comparison(result: Comparison, *, details: bool = False, story: str = "", ve
     _notes(console, _of_files_first(result.notes, result.names), verbose)
 
 
-def leaderboard(result: Leaderboard, *, verbose: bool = False) -> None:
-    """One line per model, best mean score first, with its score on every task."""
+def tabular(result: Tabular, notes: Sequence[str] = (), verbose: bool = False) -> None:
+    """The headline, the table or tables, sentences, and notes."""
     console = _console()
-    titles, texts = result.table()
-    columns = {f"{title}>": [line[i] for line in texts] for i, title in enumerate(titles) if i > 1}
-    names = {"model": [f"{line[0]:>2} {line[1]}" for line in texts]}
-    head = f"{len(texts)} models, {len(result.tasks)} tasks, best mean score first\n"
-    _table(console, head, names | columns)
-    _say(console, "", *result.sentences)
-    _notes(console, list(result.notes), verbose)
-
-
-def questions(result: Questions, *, verbose: bool = False) -> None:
-    """One line per question, and which are not calibrated."""
-    console = _console()
-    _say(console, f"{result.name}: {len(result.evaluations)} questions\n")
-    heads, rows = result.table()
-    _lines(console, table_lines(heads, rows, _width(console)))
-    _say(console, "", result.sentence)
-    _notes(console, list(result.notes), verbose)
-
-
-def gates(result: Gates | GateCheck, *, notes: Sequence[str] = (), verbose: bool = False) -> None:
-    """The sentence of all gates, and one line per gate."""
-    console = _console()
-    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
-    _table(console, "", result.table())
-    _notes(console, list(notes), verbose)
+    console.print(Text(result.headline, style="bold"), soft_wrap=not console.is_terminal)
+    for heads, rows in result.tables():
+        _say(console, "")
+        deep = 1 + max(head.title.count("\n") for head in heads)
+        _lines(console, table_lines(heads, rows, _width(console)), deep)
+    _say(console, *(["", *result.sentences] if result.sentences else []))
+    _notes(console, [*result.notes, *notes], verbose)
 
 
 def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
@@ -300,47 +276,6 @@ def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) ->
         "expected\nby the model>": [f"{result.expectations[i]:.4f}" for i in steps],
     }
     _table(console, "", curve)
-    _notes(console, notes, verbose)
-
-
-def estimate(result: Estimate, notes: Sequence[str], verbose: bool = False) -> None:
-    """Each quantity with its interval, the naive one beside it, what all rests on, and the warning."""
-    console = _console()
-    found = result.quantities
-    columns = {
-        "": [q.name for q in found],
-        "estimate>": [f"{q.value:.4f}" for q in found],
-        f"{result.level:.0%}\ninterval": [f"[{q.low:.4f}, {q.high:.4f}]" for q in found],
-        "naive>": [f"{q.naive:.4f}" for q in found],
-        "labelled\nrows alone": [f"{q.labelled:.4f} [{q.labelled_low:.4f}, {q.labelled_high:.4f}]" for q in found],
-    }
-    _table(console, f"{result.n_new} new rows, {result.n_labelled} labelled rows\n", columns)
-    console.print(Text(f"\n{result.assumption}", style="bold"), soft_wrap=not console.is_terminal)
-    if result.warning:
-        console.print(Text(f"warning: {result.warning}", style="bold red"), soft_wrap=not console.is_terminal)
-    _notes(console, notes, verbose)
-
-
-def decisions(result: DecisionCurve, notes: Sequence[str], verbose: bool = False) -> None:
-    """What the curves show, and net benefit at some thresholds."""
-    console = _console()
-    console.print(Text(result.headline, style="bold"), soft_wrap=not console.is_terminal)
-    heads, rows = result.table()
-    titles = [head.title + ">" * head.right for head in heads]
-    _table(console, "net benefit", dict(zip(titles, zip(*rows, strict=True), strict=True)))
-    _say(console, *result.sentences, *(f"note: {note}" for note in result.notes))
-    _notes(console, notes, verbose)
-
-
-def clinical(result: Clinical, notes: Sequence[str], verbose: bool = False) -> None:
-    """The measures with their intervals, those of centres, and what the decision curve shows."""
-    console = _console()
-    console.print(Text(result.headline, style="bold"), soft_wrap=not console.is_terminal)
-    for title, (heads, rows) in (("", result.table()), ("\ncentres", result.centres_table())):
-        if rows:
-            titles = [head.title + ">" * head.right for head in heads]
-            _table(console, title, dict(zip(titles, zip(*rows, strict=True), strict=True)))
-    _say(console, *result.decisions.sentences)
     _notes(console, notes, verbose)
 
 

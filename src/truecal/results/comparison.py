@@ -13,6 +13,7 @@ from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
 from ..core.result import html_text, plain, table_html
+from ..core.tables import Head, ranked_lines
 from ..core.types import Array, Groups
 from ..evidence.evidence import Evidence
 from ..evidence.memory import copies_text
@@ -27,7 +28,6 @@ from .evaluation import Evaluation
 from .measurement import Measurement
 from .ranking import Dominance, dominance, flips, ranks, tied
 from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
-from .tables import Head, ranked_lines
 from .verdict import Verdict, give_verdict
 
 By = Literal["value", "score"]

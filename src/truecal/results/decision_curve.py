@@ -11,10 +11,10 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array, shown
-from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Pictured, html_text, table_html
+from ..core.result import Pictured
 from ..core.sample import unit_weights
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Array
 from ..inference.acting import (
     MOST_POINTS,
@@ -31,7 +31,6 @@ from ..inference.mean_losses import IntervalEstimate
 from ..kinds.inputs import Inputs
 from .compare import read_models
 from .ranking import Dominance, dominance
-from .tables import Head, latex, markdown, table_lines
 
 DRAWS = 1999
 LEAST_ACTED = 0.01
@@ -138,7 +137,7 @@ class BestUse:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class DecisionCurve(Pictured):
+class DecisionCurve(Tabular, Pictured):
     """Net benefit and mean L_t of models over thresholds, with bands, differences, and what they show.
 
     Who acts where the prediction is at least t loses t by a false alarm and 1 − t by a miss: L_t. Net benefit is
@@ -191,7 +190,7 @@ class DecisionCurve(Pictured):
         """How many rows and thresholds there are."""
         t = self.thresholds
         of = f"{len(t)} thresholds from {t[0]:.4g} to {t[-1]:.4g}" if len(t) > 1 else f"threshold {t[0]:.4g}"
-        return f"{self.n_samples} rows, events {self.prevalence:.1%}, {of}, {self.level:.0%} bands"
+        return f"{self.n_samples} rows, events {self.prevalence:.1%}, {of}, {self.level:.0%} bands of net benefit"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per model and threshold; "act on all" is the first model."""
@@ -217,11 +216,7 @@ class DecisionCurve(Pictured):
 
         return Band(*map(loss, (band.estimate, band.high, band.low, band.band_high, band.band_low)))
 
-    def to_pandas(self) -> Any:
-        """One row per model and threshold."""
-        return require("pandas", "pandas").DataFrame(self.rows())
-
-    def table(self, thresholds: Sequence[float] | None = None) -> tuple[list[Head], list[list[str]]]:
+    def table(self, thresholds: Sequence[float] | None = None) -> Table:
         """Titles and texts: net benefit with its simultaneous band, at some thresholds."""
         heads = [Head("threshold"), Head("act on all"), *(Head(curve.name) for curve in self.curves)]
         texts = []
@@ -240,25 +235,6 @@ class DecisionCurve(Pictured):
         if len(t) <= 12 or len(round_ones) < 4:
             return sorted({round(j) for j in np.linspace(0, len(t) - 1, min(len(t), 9)).tolist()})
         return round_ones
-
-    def to_latex(self) -> str:
-        """Net benefit at some thresholds as a table for LaTeX, with the rules of the package booktabs."""
-        return latex(*self.table())
-
-    def to_markdown(self) -> str:
-        """Net benefit at some thresholds as a table in Markdown."""
-        return markdown(*self.table())
-
-    def __repr__(self) -> str:
-        heads, texts = self.table()
-        table = [f"  {line}" for line in table_lines(heads, texts)]
-        return "\n".join([self.headline, "net benefit", *table, *self.sentences, *(f"note: {n}" for n in self.notes)])
-
-    def _repr_html_(self) -> str:
-        heads, texts = self.table()
-        said = "".join(f"<li>{html_text(line)}</li>" for line in (*self.sentences, *self.notes))
-        table = table_html(texts, [head.title for head in heads])
-        return f"<p>{html_text(self.headline)}: net benefit</p>{table}<ul>{said}</ul>"
 
 
 _ENDS = ("low", "high", "band_low", "band_high")

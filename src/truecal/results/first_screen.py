@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..core.tables import Head, table_lines
 from .columns import columns_at, lines, texts
-from .tables import Head, table_lines
 
 if TYPE_CHECKING:
     from ..evidence.views import ViewValue

@@ -10,9 +10,9 @@ from typing import Any, final
 
 from scipy.special import ndtr, ndtri
 
-from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Result, plain, table_html
+from ..core.result import plain
+from ..core.tables import Head, Table, Tabular
 from ..core.words import SHOWN, some_of
 from ..inference.checks import check_level
 from ..inference.standing import Standing
@@ -38,7 +38,7 @@ class MeanDifference:
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Leaderboard(Result):
+class Leaderboard(Tabular):
     """Models by the mean of their scores over tasks, and what is beyond noise.
 
     `scores` by model and task; `means` by model, best first, over the tasks that every model was run on; `pairs` the
@@ -105,32 +105,20 @@ class Leaderboard(Result):
             "notes": list(self.notes),
         }
 
-    def to_pandas(self) -> Any:
-        """One row per model, best mean score first."""
-        return require("pandas", "pandas").DataFrame(self.rows())
+    @property
+    def headline(self) -> str:
+        """How many models and tasks there are."""
+        return f"{len(self.means)} models, {len(self.tasks)} tasks: score, lower is better"
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """The titles and the texts of a table of models and tasks."""
+    def table(self) -> Table:
+        """Models by their mean score, with that on every task."""
         columns = list(dict.fromkeys(task for each in self.scores.values() for task in each))
-        texts = [
+        heads = [Head("rank"), Head("model", False), Head("mean"), *map(Head, columns)]
+        return heads, [
             [str(row["rank"]), row["model"], f"{row['mean']:.4f}"]
             + [f"{row[task]:.4f}" if task in row else "" for task in columns]
             for row in self.rows()
         ]
-        return ["rank", "model", "mean", *columns], texts
-
-    def __repr__(self) -> str:
-        titles, texts = self.table()
-        widths = [max(len(line[i]) for line in (titles, *texts)) for i in range(len(titles))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in (titles, *texts)
-        ]
-        head = f"{len(self.means)} models, {len(self.tasks)} tasks: score, lower is better"
-        return "\n".join([head, *lines, *self.sentences, *(f"note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        titles, texts = self.table()
-        return table_html(texts, titles) + "".join(f"<p>{line}</p>" for line in (*self.sentences, *self.notes))
 
 
 @described("A Leaderboard.", comparisons="The Comparison of each task, by its name: models must have the same names.")

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from ..core.data import shown
 from ..core.result import Result
+from ..core.tables import Head, latex, markdown
 from .columns import Row, columns_at, texts
-from .tables import Head, latex, markdown
 
 LOGGERS: list[Callable[..., None]] = []
 """The function that logs to experiment trackers; `adapters.tracking` registers it when it is loaded."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from ..core.parameters import described
-from ..core.result import Result, plain, table_html
+from ..core.result import plain
+from ..core.tables import Head, Table, Tabular
 from ..core.words import some_of
 from ..inference.checks import check_level
 from ..io.decision_logs import DecisionLog, DecisionQuestion, read_decisions
@@ -16,14 +17,13 @@ from .assembly import judged
 from .columns import Row, columns_at, number_text, record, texts
 from .evaluate import evaluate
 from .evaluation import Evaluation
-from .tables import Head, table_lines
 
 _SHOWN = ("gap", "interval", "direction", "calibrated", "pvalue", "ece")
 
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Questions(Result):
+class Questions(Tabular):
     """The evaluation of each question of a log, whose tests are corrected over the questions (Holm).
 
     `refused` counts the answers of each question that the model refused, which are left out.
@@ -34,6 +34,16 @@ class Questions(Result):
     refused: dict[str, int]
     level: float
     notes: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The log, and how many questions it has."""
+        return f"{self.name}: {len(self.evaluations)} questions"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Which questions are not calibrated."""
+        return (self.sentence,)
 
     @property
     def sentence(self) -> str:
@@ -50,39 +60,33 @@ class Questions(Result):
         """One row per question, from which every column is read."""
         return [found.as_row for found in self.evaluations.values()]
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per question."""
+        found = self.rows_of_columns()
+        return [{"question": row.model.name, "refused": self.refused[row.model.name]} | record(row) for row in found]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: one row and one evaluation per question."""
-        rows = [
-            {"question": row.model.name, "refused": self.refused[row.model.name]} | record(row) for row in self._rows
-        ]
         about = {"name": self.name, "level": self.level, "sentence": self.sentence, "notes": list(self.notes)}
-        return about | {"rows": plain(rows), "evaluations": {n: e.to_dict() for n, e in self.evaluations.items()}}
+        return about | {
+            "rows": plain(self.rows()),
+            "evaluations": {n: e.to_dict() for n, e in self.evaluations.items()},
+        }
 
-    @property
-    def _rows(self) -> list[Row]:
-        return self.rows_of_columns()
-
-    def table(self) -> tuple[list[Head], list[list[str]]]:
+    def table(self) -> Table:
         """The heads and rows of a table of questions; ECE is shown with that of a calibrated model."""
-        columns = [column for column in columns_at(self._rows, "table") if column.name in _SHOWN]
+        every = self.rows_of_columns()
+        columns = [column for column in columns_at(every, "table") if column.name in _SHOWN]
         heads = [Head("question", False), Head("rows"), Head("refused"), Head("says"), Head("happens")]
         heads += [Head(column.title, column.right) for column in columns] + [Head("ECE if calibrated", False)]
         rows = []
-        for row, cells in zip(self._rows, texts(self._rows, columns), strict=True):
+        for row, cells in zip(every, texts(every, columns), strict=True):
             found = row.model
             said = [f"{value:.1%}" for value in (found.direction.mean_report, found.direction.mean_outcome)]
             refused = str(self.refused[found.name] or "")
             rows.append([found.name, str(found.n_samples), refused, *said, *cells, _floor(found)])
         kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
         return [heads[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-    def __repr__(self) -> str:
-        head = f"{self.name}: {len(self.evaluations)} questions"
-        return "\n".join([head, *table_lines(*self.table()), self.sentence, *(f"note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        heads, rows = self.table()
-        return table_html(rows, [head.title for head in heads]) + f"<p>{self.sentence}</p>"
 
 
 def _floor(found: Evaluation) -> str:

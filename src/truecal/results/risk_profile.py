@@ -8,15 +8,14 @@ from typing import Any, final
 import numpy as np
 
 from ..core.data import as_array, shown
-from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Pictured, Result, html_text, table_html
+from ..core.result import Pictured, Result
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..inference.checks import check_groups, check_level
 from ..inference.risk_measures import TITLES, FlexibleCurve, RiskMeasure, flexible, simple_measures
 from ..kinds.inputs import read_inputs
 from .decision_curve import DecisionCurve, decision_curve, events_of
-from .tables import Head, latex, markdown, table_lines
 
 BINS = 20
 PER_CENTRE = ("oe_ratio", "intercept", "slope", "c_statistic")
@@ -35,7 +34,7 @@ class Centre(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Clinical(Pictured):
+class Clinical(Tabular, Pictured):
     """Measures of predicted risks with intervals, flexible calibration curves, and the decision curve.
 
     `risks` has the numbers of rows without and with the event in 20 ranges of the risk, at `edges`. With groups,
@@ -65,12 +64,12 @@ class Clinical(Pictured):
         of = f", {len(self.centres)} centres" if self.centres else ""
         return f"{self.name}: {self.n_samples} rows, {self.n_events} events ({self.n_events / self.n_samples:.1%}){of}"
 
-    def table(self) -> tuple[list[Head], list[list[str]]]:
+    def table(self) -> Table:
         """Titles and texts of the measures."""
         heads = [Head("measure", False), Head("value"), Head(f"{self.level:.0%} interval")]
         return heads, [[m.title, _text(m.value), _interval_text(m)] for m in self.measures]
 
-    def centres_table(self) -> tuple[list[Head], list[list[str]]]:
+    def centres_table(self) -> Table:
         """Titles and texts of the centres."""
         heads = [Head("centre", False), Head("rows"), Head("events"), *(Head(TITLES[name]) for name in PER_CENTRE)]
         rows = []
@@ -89,26 +88,14 @@ class Clinical(Pictured):
             for m in measures
         ]
 
-    def to_pandas(self) -> Any:
-        """One row per measure, then those of centres."""
-        return require("pandas", "pandas").DataFrame(self.rows())
+    def tables(self) -> list[Table]:
+        """The measures, and those of centres."""
+        return [self.table(), *([self.centres_table()] if self.centres else [])]
 
-    def to_latex(self) -> str:
-        """The measures as a table for LaTeX, with the rules of the package booktabs."""
-        return latex(*self.table())
-
-    def to_markdown(self) -> str:
-        """The measures as a table in Markdown."""
-        return markdown(*self.table())
-
-    def __repr__(self) -> str:
-        lines = [self.headline, *(f"  {line}" for line in table_lines(*self.table())), self.decisions.sentences[0]]
-        return "\n".join(lines + (table_lines(*self.centres_table()) if self.centres else []))
-
-    def _repr_html_(self) -> str:
-        tables = [self.table(), *([self.centres_table()] if self.centres else [])]
-        shown = "".join(table_html(rows, [head.title for head in heads]) for heads, rows in tables)
-        return f"<p>{html_text(self.headline)}</p>{shown}<p>{html_text(self.decisions.sentences[0])}</p>"
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the decision curve shows."""
+        return self.decisions.sentences
 
 
 def _text(value: float) -> str:

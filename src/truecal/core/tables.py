@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..core.result import clean
+from .extras import require
+from .result import Result, clean, clean_lines, html_text, table_html
 
 WIDTH = 80
 _NARROWEST = 12  # a name that is longer has a line of its own where the table would be too wide
@@ -24,7 +26,7 @@ class Head(NamedTuple):
 def width_of(text: str) -> int:
     """How many places a text takes on a screen.
 
-    >>> from truecal.results.tables import width_of
+    >>> from truecal.core.tables import width_of
     >>> width_of("Brier"), width_of("犬"), width_of("e\\u0301")
     (5, 2, 1)
     """
@@ -39,7 +41,7 @@ def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int
 
     A first cell that does not fit has a line of its own.
 
-    >>> from truecal.results.tables import Head, table_lines
+    >>> from truecal.core.tables import Head, table_lines
     >>> print("\\n".join(table_lines([Head("model", False), Head("Brier")], [["a", "0.25"], ["forest", "0.3"]])))
     model   Brier
     a        0.25
@@ -87,7 +89,7 @@ def _sentence(heads: Sequence[Head], row: Sequence[str]) -> str:
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as CSV with a column for every key; text that a spreadsheet would take for a formula stays text.
 
-    >>> from truecal.results.tables import csv_text
+    >>> from truecal.core.tables import csv_text
     >>> print(csv_text([{"model": "=1+1", "Brier": -0.25}]), end="")
     model,Brier
     '=1+1,-0.25
@@ -117,7 +119,7 @@ def csv_cell(value: Any) -> Any:
 def markdown(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown.
 
-    >>> from truecal.results.tables import Head, markdown
+    >>> from truecal.core.tables import Head, markdown
     >>> print(markdown([Head("model", False), Head("Brier")], [["a|b", "0.25"]]))
     | model | Brier |
     | --- | ---: |
@@ -132,7 +134,7 @@ def markdown(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> str:
 def latex(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> str:
     """A table in LaTeX, with the rules of the package booktabs.
 
-    >>> from truecal.results.tables import Head, latex
+    >>> from truecal.core.tables import Head, latex
     >>> print(latex([Head("model", False), Head("p")], [["a_b", "≤ 0.001"]]))
     \\begin{tabular}{lr}
     \\toprule
@@ -170,3 +172,56 @@ def latex_text(text: str) -> str:
 def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is."""
     return clean(text).translate(str.maketrans(_MARKDOWN))
+
+
+Table = tuple[Sequence[Head], Sequence[Sequence[str]]]
+"""The heads and the cells of a table."""
+
+
+class Tabular(Result, ABC):
+    """Abstract: a result with a table, which Python, notebooks, LaTeX, Markdown and the command line show alike."""
+
+    notes: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """What the table is about, in one line."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the table shows."""
+        return ()
+
+    @abstractmethod
+    def table(self) -> Table:
+        """Heads and cells."""
+
+    def tables(self) -> list[Table]:
+        """The table, and others of some results."""
+        return [self.table()]
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """The numbers, as rows of a data frame."""
+
+    def to_pandas(self) -> Any:
+        """The numbers as a data frame."""
+        return require("pandas", "pandas").DataFrame(self.rows())
+
+    def to_latex(self) -> str:
+        """The table for LaTeX, with the rules of the package booktabs."""
+        return latex(*self.table())
+
+    def to_markdown(self) -> str:
+        """The table in Markdown."""
+        return markdown(*self.table())
+
+    def __repr__(self) -> str:
+        lines = [f"  {line}" for heads, rows in self.tables() for line in table_lines(heads, rows)]
+        return clean_lines("\n".join([self.headline, *lines, *self.sentences, *(f"note: {n}" for n in self.notes)]))
+
+    def _repr_html_(self) -> str:
+        tables = "".join(table_html(rows, [head.title for head in heads]) for heads, rows in self.tables())
+        words = "".join(f"<p>{html_text(line)}</p>" for line in (*self.sentences, *self.notes))
+        return f"<p>{html_text(self.headline)}</p>{tables}{words}"
