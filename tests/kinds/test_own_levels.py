@@ -13,7 +13,7 @@ from sklearn.metrics import mean_pinball_loss
 import truecal as tc
 from closeness import assert_close
 from promise_worlds import FORECASTS, forecasts
-from truecal.inference.own_levels import OWN
+from truecal.inference.level_tests import OWN
 from truecal.kinds.own_levels import of_members, of_quantiles
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])

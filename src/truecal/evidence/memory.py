@@ -23,9 +23,9 @@ from ..inference.calibration import CalibrationTest
 from ..inference.checks import TimeBlocks, counts_of, draws_for_band
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
+from ..inference.level_tests import OWN, own_test
 from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
 from ..inference.null_band import null_band_of
-from ..inference.own_levels import OWN, own_test
 from ..inference.sign_flips import cluster_test
 from ..inference.spread import Spread, spreads
 from ..inference.thresholds import discrimination

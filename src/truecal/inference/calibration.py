@@ -261,7 +261,7 @@ def calibration_test(
     tolerated, level = check_max_gap(max_gap), check_level(level)
     draws, seed = check_draws(MOST_PLANNED if n_resamples is None else n_resamples, seed)
     if error is None and n_bins is None and (own := own_levels(y_true, y_proba)) is not None:
-        from .own_levels import OWN, own_test
+        from .level_tests import OWN, own_test
 
         if sampler is not None or labels is not None:
             raise ValueError("sampler and labels cannot be used with forecasts of a number")

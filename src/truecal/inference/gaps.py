@@ -84,7 +84,7 @@ def gap(
     """
     level = check_level(level)
     if error is None and (own := own_levels(y_true, y_proba)) is not None:
-        from .own_levels import OWN
+        from .level_tests import OWN
 
         clusters = check_groups(groups, len(own), overlap=overlap)
         metric = OWN if n_bins is None else OWN.with_bins(n_bins)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ..core.properties import Property
 from ..core.sample import Sample, unit_weights
@@ -111,6 +110,8 @@ def own_levels(y_true: Any, y_proba: Any) -> OwnLevels | None:
 def of_quantiles(y: Array, values: Array, levels: Array) -> OwnLevels:
     """The claims of quantiles (n, L). Where outcomes equal a quantile, as those of counts do, the claim is
     P(y < q) ≤ τ ≤ P(y ≤ q): such outcomes count as below in the share that suits the forecast best."""
+    from scipy.stats import rankdata
+
     less, same = y[:, None] > values, y[:, None] == values
     under, ties = (~less & ~same).sum(axis=0), same.sum(axis=0)
     share = np.clip((len(y) * levels - under) / np.maximum(ties, 1), 0.0, 1.0)
@@ -134,6 +135,8 @@ def of_quantiles(y: Array, values: Array, levels: Array) -> OwnLevels:
 
 def of_members(y: Array, members: Array) -> OwnLevels:
     """The claims of ensembles (n, M). Equal values share the mean of their ranks."""
+    from scipy.stats import rankdata
+
     n, number = members.shape
     pooled = np.column_stack([y, members])
     place = (rankdata(pooled, axis=1) - 0.5) / (number + 1)
