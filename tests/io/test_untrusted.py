@@ -22,12 +22,12 @@ import pytest
 import truecal as tc
 from prediction_files import refusal, write
 from truecal.core.result import Result, clean
+from truecal.core.tables import csv_text
 from truecal.inference.repair import PredictionMap
 from truecal.io import read_predictions
 from truecal.io.containers import CONVERTED
 from truecal.io.refused import converted_error, missing_error
 from truecal.render.terminal import QuietConsole, Text
-from truecal.core.tables import csv_text
 
 HOSTILE = "a\x1b[31m\x07\u202eb\u2028c"
 QUOTES = "a'; touch mark; '\"$(touch mark)`touch mark`.pkl"
