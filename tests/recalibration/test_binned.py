@@ -157,3 +157,17 @@ def test_canonical_recalibration_can_be_worse_on_a_sample():
         mapped = CanonicalRecalibration().fit(z[:300], y[:300]).predict_proba(z[300:])
         worse += tc.classwise_error(y[300:], mapped) > tc.classwise_error(y[300:], p)
     assert worse >= 15
+
+
+def test_equal_votes_stay_equal_whatever_the_other_classes_have():
+    """A floor under zeros changes the sums of rows: each class has the curve of its votes as they are."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([0.4] * 4, size=400)
+    votes = np.array([rng.multinomial(10, share) for share in shares]) / 10
+    y = (shares.cumsum(axis=1) < rng.random((400, 1))).sum(axis=1)
+    columns = [IsotonicRegression(y_min=0, y_max=1).fit(votes[:, r], y == r).predict(votes[:, r]) for r in range(4)]
+    wanted = np.column_stack(columns) / np.sum(columns, axis=0)[:, None]
+    found = tc.recalibration.IsotonicOneVsRest.from_probabilities().fit(votes, y)
+    assert np.isfinite(wanted).all() and (votes == 0).any()
+    assert all(len(curve.X_thresholds_) <= 11 for curve in found.maps_)
+    np.testing.assert_allclose(found.predict_proba(votes), wanted, atol=1e-9)

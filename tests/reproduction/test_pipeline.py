@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,9 +32,10 @@ from reproduction.checkpoints import (
     u_column,
     with_scores,
 )
+from reproduction.folder import claim
 from reproduction.letter_trainer import MLPTrainer, hidden_layers
 from reproduction.presets import LETTER_MODELS, LITE0_VARIANTS, PAPER_MODELS, PRESETS, Preset, make_preset, tiny
-from reproduction.run import print_progress, reproduce
+from reproduction.run import describe, print_progress, reproduce
 from reproduction.running import Progress
 from reproduction.summary import summarise
 from reproduction.traces import Checkpoint, Trace, read_rows
@@ -42,6 +44,7 @@ import truecal as tc
 from closeness import assert_close
 from truecal.cli.letter import letter
 
+ROOT = Path(__file__).parents[2]
 TRAINED = 1e-6
 """To how much of their scale results of networks agree that were trained alike: rounding grows with the steps."""
 COMMAND = [sys.executable, "-m", "reproduction", "tiny", "--experiments", "within", "--no-summary", "--quiet"]
@@ -410,6 +413,15 @@ class TestPresets:
         assert preset.notes[0].startswith("The paper's protocol, except for: within-model network mobilenetv2_100 (")
         with pytest.raises(ValueError, match="has no option image_size"):
             make_preset("cifar100-224", data="somewhere", image_size=64)
+
+    @pytest.mark.parametrize("folder", ["letter", "cifar100", "cifar100-long", "cifar100-224"])
+    def test_stored_results_can_be_continued(self, folder: str, tmp_path: Path) -> None:
+        """Their description is that of the preset as it is now, so that its command trains what is missing."""
+        shutil.copy(ROOT / "results" / folder / "run.json", tmp_path)
+        name = {"cifar100": "cifar100-lite0"}.get(folder, folder)
+        claim(tmp_path, describe(make_preset(name, **({} if name == "letter" else {"data": "somewhere"}))))
+        with pytest.raises(ValueError, match="holds another run"):
+            claim(tmp_path, describe(make_preset("tiny")))
 
     def test_quick_is_smaller(self) -> None:
         quick, full = make_preset("letter", quick=True), make_preset("letter")

@@ -106,9 +106,16 @@ def softmax_of(values: Floats) -> Floats:
         return softmax(values)
 
 
+FLOORED = 1e-8  # what floors add to the sum of a row
+
+
 def probabilities_of(logits: Logits) -> Float64s:
-    """The probabilities these logits stand for, in float64."""
-    return np.asarray(softmax_of(logits.values.astype(np.float64)))
+    """The probabilities these logits stand for, in float64; equal probabilities with a floor stay equal."""
+    values = logits.values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        p = np.exp(values)
+    summed = np.abs(p.sum(axis=1, keepdims=True) - 1) < FLOORED  # division by sums that differ would split ties
+    return np.where(summed, p, softmax_of(values))
 
 
 def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
