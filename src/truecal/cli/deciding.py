@@ -178,7 +178,7 @@ def find_threshold(
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
     written = [path for path in (plot, json, save) if path is not None]
-    show(written, printing, render.threshold, result, loaded.notes, printing.verbose)
+    show(written, printing, render.tabular, result, loaded.notes, printing.verbose)
     if result.threshold is None:
         raise typer.Exit(REJECTED)
 

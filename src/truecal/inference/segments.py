@@ -26,10 +26,10 @@ from scipy.special import betaincinv, logit
 
 from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
-from ..core.extras import require
 from ..core.parameters import described
-from ..core.result import Pictured, Result, html_text, table_html
+from ..core.result import Pictured, Result, clean_lines
 from ..core.sample import Sample
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..core.words import p_text
 from ..kinds.inputs import Inputs, Progress, one_to_one, read_inputs
@@ -110,7 +110,7 @@ class Finding(Result):
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Segments(Pictured):
+class Segments(Tabular, Pictured):
     """Every segment, most evidence first, and the findings among them; `compared` counts what p-values pay for."""
 
     segments: tuple[Segment, ...]
@@ -141,36 +141,29 @@ class Segments(Pictured):
             lines += [f"{rest} more finding{'s' * (rest > 1)}"] if rest > 0 else []
         return lines
 
-    def to_pandas(self) -> Any:
+    def rows(self) -> list[dict[str, Any]]:
         """One row per segment, most evidence first."""
-        pd = require("pandas", "pandas")
-        return pd.DataFrame([segment.to_dict() for segment in self.segments])
+        return [segment.to_dict() for segment in self.segments]
+
+    def tables(self) -> list[Table]:
+        """The findings, where there are any."""
+        return [self.table()] if self.findings else []
+
+    def table(self) -> Table:
+        """One row per finding."""
+        rows = []
+        for finding in self.findings:
+            s = finding.segment
+            cells = [s.name + s.about, str(s.rows), f"{s.mean_prediction:.1%}", f"{s.observed:.1%}"]
+            cells += [f"{s.gap:+.1f} [{s.low:+.1f}, {s.high:+.1f}]", s.direction]
+            p = p_of_draws(s.pvalue, self.n_resamples).removeprefix("p ")
+            rows.append([*cells, p, str(len(finding.overlapping))])
+        names = ("rows", "predicted", "observed", "gap in points", "direction", "p", "overlapping")
+        return [Head("finding", False), *map(Head, names)], rows
 
     def __repr__(self) -> str:
-        return "\n".join([self.headline, *(f"  {line}" for line in self.lines()), *self._notes])
-
-    @property
-    def _notes(self) -> list[str]:
-        return [f"  note: {note}" for note in self.notes]
-
-    def _repr_html_(self) -> str:
-        heads = ("finding", "rows", "predicted", "observed", "gap in points", "direction", "p", "overlapping")
-        rows = (
-            (
-                s.name + s.about,
-                str(s.rows),
-                f"{s.mean_prediction:.1%}",
-                f"{s.observed:.1%}",
-                f"{s.gap:+.1f} [{s.low:+.1f}, {s.high:+.1f}]",
-                s.direction,
-                p_of_draws(s.pvalue, self.n_resamples).removeprefix("p "),
-                str(len(finding.overlapping)),
-            )
-            for finding in self.findings
-            for s in (finding.segment,)
-        )
-        notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
-        return f"<p>{html_text(self.headline)}</p>{table_html(rows, heads) if self.findings else ''}{notes}"
+        lines = [*self.lines(), *(f"note: {note}" for note in self.notes)]
+        return clean_lines("\n".join([self.headline, *(f"  {line}" for line in lines)]))
 
 
 @described(

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrik, betainc, betaincinv, expit, logit, ndtri
 
 from ..core.data import shown
-from ..core.extras import require
 from ..core.parameters import described
 from ..core.result import Pictured
+from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_groups, check_level
@@ -47,7 +47,7 @@ COVERAGES = (0.5, 0.8, 0.9)
 
 @final
 @dataclass(frozen=True, repr=False, eq=False)
-class Threshold(Pictured):
+class Threshold(Tabular, Pictured):
     """The largest coverage whose selective error is at most `risk` with probability 1 − `delta`.
 
     Accept rows whose confidence is at least `threshold`: of these samples that is `coverage`, `observed` of them were
@@ -108,14 +108,27 @@ class Threshold(Pictured):
             f"{self.own_threshold:.4g}); in fact {self.own_observed:.1%} of them are wrong."
         )
 
-    def to_pandas(self) -> Any:
+    @property
+    def headline(self) -> str:
+        return self.sentence
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the model's own confidence would accept."""
+        return (self.own_sentence,)
+
+    def rows(self) -> list[dict[str, Any]]:
         """The curve: one row per threshold, strictest first."""
         names = ("threshold", "coverage", "risk", "bound", "expected")
         curve = (self.thresholds, self.coverages, self.risks, self.bounds, self.expectations)
-        return require("pandas", "pandas").DataFrame(dict(zip(names, curve, strict=True)))
+        return [dict(zip(names, map(float, row), strict=True)) for row in zip(*curve, strict=True)]
 
-    def __repr__(self) -> str:
-        return "\n".join([self.sentence, self.own_sentence, *(f"note: {note}" for note in self.notes)])
+    def table(self) -> Table:
+        """About ten thresholds of the curve."""
+        names = ("confidence\nat least", "coverage", "observed\nerror", "bound", "expected\nby the model")
+        form = "{threshold:.4f} {coverage:.1%} {risk:.4f} {bound:.4f} {expected:.4f}"
+        rows = [form.format(**row).split() for row in self.rows()]
+        return [*map(Head, names)], rows[:: max(1, len(rows) // 10)]
 
 
 @described(

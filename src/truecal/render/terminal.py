@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from truecal.inference.calibration import CalibrationTest
     from truecal.inference.monitoring import MonitorUpdate
     from truecal.inference.repair import Repair
-    from truecal.inference.thresholds import Threshold
     from truecal.results.comparison import Comparison
     from truecal.results.evaluation import Evaluation
 
@@ -259,23 +258,6 @@ def monitoring(
     if advice is not None:
         _say(console, *repr(advice).split("\n"))
     _say(console, "", repr(result))
-    _notes(console, notes, verbose)
-
-
-def threshold(result: Threshold, notes: Sequence[str], verbose: bool = False) -> None:
-    """What may be accepted, what the model's own confidence would accept, and the curve."""
-    console = _console()
-    console.print(Text(result.sentence, style="bold"), soft_wrap=not console.is_terminal)
-    _say(console, result.own_sentence, *(f"note: {note}" for note in result.notes))
-    steps = range(0, len(result.thresholds), max(1, len(result.thresholds) // 10))
-    curve = {
-        "confidence\nat least": [f"{result.thresholds[i]:.4f}" for i in steps],
-        "coverage>": [f"{result.coverages[i]:.1%}" for i in steps],
-        "observed\nerror>": [f"{result.risks[i]:.4f}" for i in steps],
-        "bound>": [f"{result.bounds[i]:.4f}" for i in steps],
-        "expected\nby the model>": [f"{result.expectations[i]:.4f}" for i in steps],
-    }
-    _table(console, "", curve)
     _notes(console, notes, verbose)
 
 
