@@ -6,28 +6,47 @@ Exit codes: 0 done, 1 bad input, 2 usage, 3 rejected, gamed, alarm or no thresho
 
 from __future__ import annotations
 
+import importlib
 import sys
 from contextlib import suppress
+from typing import Any
 
 import typer
 
 from truecal.io.failures import one_line
 
-from .common import app
+from . import common
 
-from . import evaluating  # isort: skip  # the commands, in the order of the help
-from . import deciding  # isort: skip
-from . import decide  # isort: skip
-from . import serving  # isort: skip
-
-__all__ = ["app", "decide", "deciding", "evaluating", "run", "serving"]
-
+_COMMANDS = {
+    "evaluating": ("evaluate", "compare"),
+    "deciding": ("test", "recalibrate", "threshold", "gate", "estimate"),
+    "decide": ("decide",),
+    "serving": ("monitor", "sql", "audit", "demo"),
+}
+"""The commands of each module, in the order of the help."""
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]  # every error of the parser, which some typers bring along
+
+
+def __getattr__(name: str) -> Any:
+    """The application with all its commands, or the module of some."""
+    if name == "app":
+        return _with_commands(None)
+    if name not in _COMMANDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f".{name}", __package__)
+
+
+def _with_commands(asked: str | None) -> typer.Typer:
+    """The application with the command that is asked for, or with all: to import and build the others takes long."""
+    for module in [name for name, commands in _COMMANDS.items() if asked in commands] or _COMMANDS:
+        importlib.import_module(f".{module}", __package__)
+    return common.app
 
 
 def run() -> int:
     """The exit code of one invocation: bad input is one line on standard error, never a traceback."""
     try:
+        app = _with_commands(sys.argv[1] if sys.argv[1:] else None)
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SystemExit as leaving:

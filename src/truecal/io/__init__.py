@@ -1,29 +1,35 @@
-"""Prediction files in, results out."""
+"""Prediction files in, results out.
 
-from truecal.io.agreement import check_same_samples, distinct_names
-from truecal.io.answer_files import SampledAnswers, read_samples
-from truecal.io.decision_logs import DecisionLog, DecisionQuestion, read_decisions
-from truecal.io.failures import FileError
-from truecal.io.prediction_file import FileKind, Predictions
-from truecal.io.read_file import read_column, read_labels, read_predictions
-from truecal.io.writing import atomic_path, write_atomic
-from truecal.kinds.images import as_rows
+A name is imported when it is asked for: readers take long to load.
+"""
 
-__all__ = [
-    "DecisionLog",
-    "DecisionQuestion",
-    "FileError",
-    "FileKind",
-    "Predictions",
-    "SampledAnswers",
-    "as_rows",
-    "atomic_path",
-    "check_same_samples",
-    "distinct_names",
-    "read_column",
-    "read_decisions",
-    "read_labels",
-    "read_predictions",
-    "read_samples",
-    "write_atomic",
-]
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "io.agreement": "check_same_samples distinct_names",
+    "io.answer_files": "SampledAnswers read_samples",
+    "io.decision_logs": "DecisionLog DecisionQuestion read_decisions",
+    "io.failures": "FileError",
+    "io.prediction_file": "FileKind Predictions",
+    "io.read_file": "read_column read_labels read_predictions",
+    "io.writing": "atomic_path write_atomic",
+    "kinds.images": "as_rows",
+}
+"""The public names of each module; `__init__.pyi` tells type checkers."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOMES)  # of the table above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'truecal.io' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"truecal.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,7 +18,6 @@ from truecal.io.harness import Document, predictions_of
 from truecal.io.prediction_file import Floats, Predictions
 from truecal.io.source import Source
 from truecal.io.token_logs import sequence
-from truecal.kinds.stated_text import stated_confidence
 
 CONFIDENCE = "confidence"
 _KEPT = 10  # bytes of memory per byte of a log whose objects stay
@@ -119,6 +118,8 @@ def _confidence(value: Any) -> Any:
     """A confidence that is text, such as "85%", as a number; other values as they are."""
     if not isinstance(value, str):
         return value
+    from truecal.kinds.stated_text import stated_confidence  # its patterns take long to compile
+
     found = stated_confidence([value])
     return value if found.missing else found.values[0]
 

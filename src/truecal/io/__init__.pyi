@@ -1,0 +1,16 @@
+from truecal.io.agreement import check_same_samples as check_same_samples
+from truecal.io.agreement import distinct_names as distinct_names
+from truecal.io.answer_files import SampledAnswers as SampledAnswers
+from truecal.io.answer_files import read_samples as read_samples
+from truecal.io.decision_logs import DecisionLog as DecisionLog
+from truecal.io.decision_logs import DecisionQuestion as DecisionQuestion
+from truecal.io.decision_logs import read_decisions as read_decisions
+from truecal.io.failures import FileError as FileError
+from truecal.io.prediction_file import FileKind as FileKind
+from truecal.io.prediction_file import Predictions as Predictions
+from truecal.io.read_file import read_column as read_column
+from truecal.io.read_file import read_labels as read_labels
+from truecal.io.read_file import read_predictions as read_predictions
+from truecal.io.writing import atomic_path as atomic_path
+from truecal.io.writing import write_atomic as write_atomic
+from truecal.kinds.images import as_rows as as_rows
