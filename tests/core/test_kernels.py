@@ -51,6 +51,32 @@ def test_sorted_values_give_what_cells_give(seed, n, kind, counts, ties, dtype):
     agree(metric, y, u, Dispatch())
 
 
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**20),
+    st.integers(1, 40),
+    st.sampled_from(["tied", "generic", "vertex"]),
+    st.sampled_from(
+        [
+            tc.Quantile((2, 7, 60), ties="average"),
+            tc.Quantile((2, 7, 60), ties="together"),
+            tc.EqualWidth((5, 3000)),
+            tc.TwoBin(),
+            tc.Poisson(0.1),
+        ]
+    ),
+)
+def test_views_of_few_rows_are_summed_together(seed, n, kind, rule):
+    rng = np.random.default_rng(seed)
+    p = {
+        "tied": rng.integers(1, 4, (n, 5)).astype(float),
+        "generic": rng.random((n, 5)),
+        "vertex": rng.choice([1e-9, 1.0, 1e9], (n, 5)),
+    }[kind]
+    y = rng.integers(0, 5, n)
+    agree(tc.CalibrationError(tc.Classwise(), rule), y, p / p.sum(axis=1, keepdims=True), Dispatch(few_rows=0))
+
+
 @given(st.integers(0, 2**20), st.integers(1, 60), st.integers(2, 60), st.booleans())
 def test_the_running_maximum_is_argmax(seed, n, k, tied):
     rng = np.random.default_rng(seed)

@@ -22,6 +22,10 @@ class Dispatch:
     parallel_rows: int = 1 << 22
     """The same for shares of rows, which do less work each."""
     tile_columns: int = 32
+    few_rows: int = 1 << 10
+    """With no more rows, views are sorted and summed together."""
+    few_reports: int = 1 << 17
+    """So many reports of them at one time."""
     sorted_rows: int = 1 << 12
     """From so many rows of one view on, fixed intervals are cut out of sorted reports, not looked up row by row."""
     unsorted_bins: int = 256
@@ -35,7 +39,7 @@ class Dispatch:
     """The same for the intervals of gaps, which cost more."""
     compiled_stream: int = 1 << 23
     """The same for a stream: from so many reports on, those that came and those known to come."""
-    compiled_draws: int = 1 << 23
+    compiled_draws: int = 1 << 25
     """From so many labels on, draws of the calibration test are made and counted in compiled loops."""
     device_numbers: int = 1 << 26
     """On a GPU, so many reports are sorted at one time, and a quarter as many rows written out in float64."""

@@ -158,8 +158,19 @@ class Builder:
         if cuts is not None and self.compiled:
             yield self._compiled_tables(columns, cuts)
             return
+        if cuts is not None and self.few_rows:
+            segments = kernels.few_row_segments(
+                *self._sorted_outcomes(columns), cuts.all, ties=self.ties, squares=self.squares
+            )
+            yield self._coarsened(segments, cuts)
+            return
         if rule.fixed and (rule.per_view or not self.few_edges):
             yield from self.general_tables(columns)
+            return
+        if rule.fixed and self.few_rows:
+            union, reports = self._union(), self._own_reports(columns)
+            came = self._came(columns, slice(None))
+            yield self._interval_tables(union, list(kernels.few_row_cells(reports, came, union, squares=self.squares)))
             return
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)
@@ -177,6 +188,9 @@ class Builder:
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
         rule: Any = self.rule
+        if self.few_rows:
+            yield self._few_points(*self._sorted_outcomes(columns))
+            return
         reports = self._own_reports(columns)
         reports.sort(axis=1)
         squared: Sequence[Any] = [None] * len(reports)
@@ -189,6 +203,29 @@ class Builder:
         for row, (own, complement), found in zip(reports, marked, squared, strict=True):
             blocks = partial(_point_blocks, row, own, complement, self._places)
             yield PointSums(rule, self.sample.bounds, blocks, squared=found)
+
+    def _few_points(self, reports: Array, came: Array) -> PointSums:
+        """The same of many views with few rows each: a point per row."""
+        residual, one = reports.astype(np.float64) - came, np.ones(reports.shape)
+        block = PointBlock(self._places(reports), residual, one, np.square(residual), one)
+        rule: Any = self.rule
+        return PointSums(rule, self.sample.bounds, lambda: iter((block,)))
+
+    @cached_property
+    def few_rows(self) -> bool:
+        """Whether views are looked at together, since each has few rows."""
+        return self.sample.reports.ndim == 2 and self.sample.rows <= self.dispatch.few_rows
+
+    def _sorted_outcomes(self, columns: slice) -> tuple[Array, Array]:
+        """The sorted reports of some views, and whether the outcome of each is 1."""
+        reports = self._own_reports(columns)
+        order = np.argsort(reports, axis=1, kind="stable")
+        return np.take_along_axis(reports, order, axis=1), self._came(columns, order)
+
+    def _came(self, columns: slice, rows: Any) -> Array:
+        """Whether the outcome of each row is 1 in some views."""
+        views = np.arange(*columns.indices(self.sample.views))
+        return np.asarray(np.asarray(self.sample.marks)[rows] == views[:, None])
 
     def _places(self, values: Array) -> Array:
         """Where reports sit on the line."""

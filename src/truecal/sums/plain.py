@@ -73,6 +73,53 @@ def transposed_tile(matrix: Array, columns: slice, dtype: np.dtype[Any]) -> Arra
     return tile
 
 
+def few_row_segments(ordered: Array, came: Array, cuts: Array, *, ties: str, squares: bool = False) -> RunSums:
+    """Segment sums of many views with few rows each: reports (V, n), sorted, and their outcomes.
+
+    A row takes the mean over its block of equal reports where a cut divides one: sums are then expectations over
+    orders.
+    """
+    views, n = ordered.shape
+    place, width = np.arange(n), len(cuts) + 1
+    new = np.ones((views, n + 1), dtype=np.bool_)  # after the last row too
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:-1])
+    tied = ~new[:, cuts]
+    residual = ordered.astype(np.float64) - came
+    parts = [came, residual, np.square(residual)][: 2 + squares]
+    cell = np.searchsorted(cuts, place, side="right")
+    moved, blocks = np.broadcast_to(cuts, tied.shape), tuple[Array, ...]()
+    if tied.any():
+        begin = np.maximum.accumulate(np.where(new[:, :-1], place, 0), axis=1)
+        after = np.minimum.accumulate(np.where(new, np.arange(n + 1), n)[:, ::-1], axis=1)[:, ::-1]
+        if ties == "together":
+            moved, cell = np.where(tied, after[:, cuts], cuts), cell[begin]
+        else:
+            block = begin + n * np.arange(views)[:, None]
+            rows = np.bincount(block.ravel(), minlength=views * n)
+            sums = [np.bincount(block.ravel(), part.ravel(), views * n) for part in parts]
+            parts = [(each / np.maximum(rows, 1))[block] for each in sums]
+            at = np.minimum(cuts, n - 1)
+            marked = np.where(tied, sums[0].reshape(views, n)[np.arange(views)[:, None], begin[:, at]], 0.0)
+            split = marked > 0  # a block without a marked row is the same in every order
+            if split.any():
+                blocks = np.where(split, begin[:, at], 0.0), np.where(split, after[:, cuts], 1.0), marked
+    return RunSums(moved, sums_by_view(cell, (None, *parts), views, width), *blocks)
+
+
+def few_row_cells(reports: Array, came: Array, edges: Array, *, squares: bool = False) -> Array:
+    """Sums of many views (V, n) with few rows each over fixed intervals: (3 or 4, V, m)."""
+    residual = reports.astype(np.float64) - came
+    parts = [None, came, residual, np.square(residual)][: 3 + squares]
+    return sums_by_view(interval_index(reports, edges), parts, len(reports), len(edges) - 1)
+
+
+def sums_by_view(cell: Array, parts: Sequence[Array | None], views: int, cells: int) -> Array:
+    """Sums of values (V, n) by view and cell; None counts rows."""
+    flat = (cell + cells * np.arange(views)[:, None]).ravel()
+    every = [np.bincount(flat, None if part is None else part.ravel(), views * cells) for part in parts]
+    return np.stack(every).astype(np.float64).reshape(-1, views, cells)
+
+
 def indicator_segments(
     ordered: Array, marked: Array, cuts: Array, *, ties: str, complement: bool = False, squares: bool = False
 ) -> tuple[Array, ...]:

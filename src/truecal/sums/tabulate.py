@@ -154,7 +154,7 @@ def map_tables(
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
     make = build.general_tables if build.needs_cells else build.plain_tables
-    return _over_tiles(sample, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
+    return _over_tiles(sample, rule, dispatch, lambda tile: [reduce(tables) for tables in make(tile)])
 
 
 def map_points(
@@ -173,28 +173,31 @@ def map_points(
         return [reduce(sums) for piece in cells for sums in kernel_points(sample, piece)]
     if not needs_cells(sample, ""):
         build = Builder(sample, rule, "", False, dispatch)
-        return _over_tiles(sample, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
+        return _over_tiles(sample, rule, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
 
     def general(tile: slice) -> list[Reduced]:
         return [reduce(s) for piece in rule.pieces(sample.seen, "", tile) for s in kernel_points(sample, piece)]
 
-    return _over_tiles(sample, dispatch, general)
+    return _over_tiles(sample, rule, dispatch, general)
 
 
-def _over_tiles(sample: Sample, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]) -> list[Reduced]:
+def _over_tiles(
+    sample: Sample, rule: BinningRule, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]
+) -> list[Reduced]:
     """What `work` gives for each tile of views, in their order."""
-    tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, dispatch))
+    tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, rule.most_cells, dispatch))
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
         return [item for tile in tiles for item in work(tile)]
     with ThreadPoolExecutor(dispatch.threads) as pool:
         return [item for items in pool.map(work, tiles) for item in items]
 
 
-def _tiles(sample: Sample, dispatch: Dispatch) -> Iterator[slice]:
+def _tiles(sample: Sample, cells: int, dispatch: Dispatch) -> Iterator[slice]:
     """Runs of views small enough that all threads together hold about an eighth of the reports."""
     width = max(1, min(dispatch.tile_columns, sample.views // (8 * dispatch.threads)))
     if sample.reports.size < dispatch.parallel_views:
-        width = min(dispatch.tile_columns, sample.views)
+        few = dispatch.few_reports // max(sample.rows, cells)
+        width = min(max(dispatch.tile_columns, few), sample.views)
     return (slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width))
 
 
