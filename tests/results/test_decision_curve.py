@@ -108,6 +108,17 @@ def test_intervals_hold_the_estimate_and_bands_are_wider():
         assert (band.estimate <= band.high).all() and (band.high <= band.band_high).all()
 
 
+def test_a_variance_of_rounding_errors_is_no_unit_of_the_band():
+    """One cluster is acted on at .75, and gains as much as it costs: the variance is 0 but for the last bit."""
+    rng = np.random.default_rng(0)
+    group, p = np.repeat(np.arange(25), 4), np.repeat(np.append(rng.uniform(0.05, 0.6, 24), 0.95), 4)
+    y = rng.random(100) < p
+    y[-4:] = [1, 1, 1, 0]
+    found = tc.decision_curve(y, p, thresholds=[0.1, 0.2, 0.3, 0.75], groups=group)["model"].net_benefit
+    assert (found.band_low <= found.low).all() and (found.high <= found.band_high).all()
+    assert (found.band_high - found.band_low < 4 * (found.high - found.low)).all()
+
+
 def test_band_and_p_value_of_a_difference_agree():
     rng = np.random.default_rng(2)
     u = rng.beta(1, 2, 800)

@@ -307,16 +307,17 @@ def largest(contrasts: Sequence[Contrast], draws: int, seed: int) -> Array:
     """(draws, contrasts): the largest |D − estimate|/se over the thresholds, of normal sums with the second moments."""
     matrix = contrasts[0].acting.units
     free = np.flatnonzero(np.diag(matrix) > 0)
-    own = matrix[np.ix_(free, free)]
-    own = own + 1e-11 * float(np.diag(own).max()) * len(own) * np.eye(len(own))
+    ridged = matrix.copy()
+    ridged[free, free] += 1e-11 * float(np.diag(matrix).max()) * len(free)
     root = np.zeros((len(matrix), len(free)))
-    root[free] = np.linalg.cholesky(own)
+    root[free] = np.linalg.cholesky(ridged[np.ix_(free, free)])
     prepared = []
     for contrast in contrasts:
-        sd = contrast.sd()
-        seen = sd > 1e-9 * (float(sd.max()) or 1.0)
-        terms = [(i[seen], c[seen] / sd[seen]) for i, c in contrast.terms()]
-        prepared.append(terms)
+        terms = contrast.terms()
+        size = [(i, np.abs(c)) for i, c in terms]
+        seen = _form(matrix, terms, terms) > 1e-12 * _form(np.abs(matrix), size, size)  # else it is a rounding error
+        sd = np.sqrt(_form(ridged, terms, terms)[seen])
+        prepared.append([(i[seen], c[seen] / sd) for i, c in terms])
     rng = np.random.default_rng(seed)
     found = np.zeros((draws, len(contrasts)))
     for rows in _blocks(draws, len(matrix)):

@@ -34,6 +34,7 @@ WORDS: dict[str, float] = {
     "probably": 0.7,
     "somewhat likely": 0.6,
     "better than even": 0.6,
+    "more likely than not": 0.6,
     "medium": 0.6,
     "moderate": 0.6,
     "about even": 0.5,
