@@ -121,8 +121,8 @@ def test_the_top_level_is_small_and_shows_public_names_only():
     assert len(tc.__all__) <= 60
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text()).body
     imports = [node for node in stub if isinstance(node, ast.ImportFrom)]
-    told = {node.module: {name.name for name in node.names} for node in imports if node.module}
-    assert told == {module: set(names.split()) for module, names in vars(tc)["_NAMES"].items()}
+    told = {(node.module, name.name) for node in imports if node.module for name in node.names}
+    assert told == {(module, name) for module, names in vars(tc)["_NAMES"].items() for name in names.split()}
     modules = {name.name for node in imports if not node.module for name in node.names}
     assert set(dir(tc)) == {*tc.__all__, *modules, "__version__"} and modules == set(vars(tc)["_MODULES"])
 

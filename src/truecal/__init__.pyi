@@ -11,117 +11,65 @@ from . import results as results
 from . import rules as rules
 from . import sql as sql
 from . import tokens as tokens
-from .adapters.sklearn.scorers import SCORERS, scorer
-from .auditing import audit
-from .baselines import ERRORS, ece
-from .core.averages import Poisson, TwoBin
-from .core.losses import LOSSES, brier, classification_error, cross_entropy
-from .core.properties import Binary, Classwise, Confidence, Full, Linear, TopLabel
-from .core.rules import Edges, EqualWidth, Quantile
-from .core.table import BinTable
-from .inference.calibration import calibration_test
-from .inference.estimation import estimate
-from .inference.gaps import gap
-from .inference.intervals import confidence_interval
-from .inference.monitoring import Monitor, monitor
-from .inference.paired import paired_difference
-from .inference.planning import rows_needed
-from .inference.repair import load_map
-from .inference.segments import segments
-from .inference.thresholds import threshold
-from .kinds import TopPredictions
-from .kinds.functions import (
-    binary_error,
-    classwise_error,
-    confidence_error,
-    distribution_error,
-    full_error,
-    labelwise_error,
-    linear_error,
-    ordinal_error,
-    score,
-    top_label_error,
-)
-from .kinds.named_errors import decompose
-from .recalibration import (
-    BetaScaling,
-    PlattScaling,
-    TemperatureScaling,
-    VennAbers,
-    calibrate,
-    select_recalibration,
-)
-from .results.compare import compare
-from .results.comparison import Comparison
-from .results.decision_curve import decision_curve
-from .results.evaluate import evaluate
-from .results.evaluation import Evaluation
-from .results.risk_profile import clinical
-from .results.sampled_answers import from_samples
-from .scale.stream import Stream, stream
-from .sums.errors import CalibrationError
+from .adapters.sklearn.scorers import SCORERS as SCORERS
+from .adapters.sklearn.scorers import scorer as scorer
+from .auditing import audit as audit
+from .baselines import ERRORS as ERRORS
+from .baselines import ece as ece
+from .core.averages import Poisson as Poisson
+from .core.averages import TwoBin as TwoBin
+from .core.losses import LOSSES as LOSSES
+from .core.losses import brier as brier
+from .core.losses import classification_error as classification_error
+from .core.losses import cross_entropy as cross_entropy
+from .core.properties import Binary as Binary
+from .core.properties import Classwise as Classwise
+from .core.properties import Confidence as Confidence
+from .core.properties import Full as Full
+from .core.properties import Linear as Linear
+from .core.properties import TopLabel as TopLabel
+from .core.rules import Edges as Edges
+from .core.rules import EqualWidth as EqualWidth
+from .core.rules import Quantile as Quantile
+from .core.table import BinTable as BinTable
+from .inference.calibration import calibration_test as calibration_test
+from .inference.estimation import estimate as estimate
+from .inference.gaps import gap as gap
+from .inference.intervals import confidence_interval as confidence_interval
+from .inference.monitoring import Monitor as Monitor
+from .inference.monitoring import monitor as monitor
+from .inference.paired import paired_difference as paired_difference
+from .inference.planning import rows_needed as rows_needed
+from .inference.repair import load_map as load_map
+from .inference.segments import segments as segments
+from .inference.thresholds import threshold as threshold
+from .kinds import TopPredictions as TopPredictions
+from .kinds.functions import binary_error as binary_error
+from .kinds.functions import classwise_error as classwise_error
+from .kinds.functions import confidence_error as confidence_error
+from .kinds.functions import distribution_error as distribution_error
+from .kinds.functions import full_error as full_error
+from .kinds.functions import labelwise_error as labelwise_error
+from .kinds.functions import linear_error as linear_error
+from .kinds.functions import ordinal_error as ordinal_error
+from .kinds.functions import score as score
+from .kinds.functions import top_label_error as top_label_error
+from .kinds.named_errors import decompose as decompose
+from .recalibration import BetaScaling as BetaScaling
+from .recalibration import PlattScaling as PlattScaling
+from .recalibration import TemperatureScaling as TemperatureScaling
+from .recalibration import VennAbers as VennAbers
+from .recalibration import calibrate as calibrate
+from .recalibration import select_recalibration as select_recalibration
+from .results.compare import compare as compare
+from .results.comparison import Comparison as Comparison
+from .results.decision_curve import decision_curve as decision_curve
+from .results.evaluate import evaluate as evaluate
+from .results.evaluation import Evaluation as Evaluation
+from .results.risk_profile import clinical as clinical
+from .results.sampled_answers import from_samples as from_samples
+from .scale.stream import Stream as Stream
+from .scale.stream import stream as stream
+from .sums.errors import CalibrationError as CalibrationError
 
 __version__: str
-
-__all__ = [
-    "ERRORS",
-    "LOSSES",
-    "SCORERS",
-    "BetaScaling",
-    "BinTable",
-    "Binary",
-    "CalibrationError",
-    "Classwise",
-    "Comparison",
-    "Confidence",
-    "Edges",
-    "EqualWidth",
-    "Evaluation",
-    "Full",
-    "Linear",
-    "Monitor",
-    "PlattScaling",
-    "Poisson",
-    "Quantile",
-    "Stream",
-    "TemperatureScaling",
-    "TopLabel",
-    "TopPredictions",
-    "TwoBin",
-    "VennAbers",
-    "audit",
-    "binary_error",
-    "brier",
-    "calibrate",
-    "calibration_test",
-    "classification_error",
-    "classwise_error",
-    "clinical",
-    "compare",
-    "confidence_error",
-    "confidence_interval",
-    "cross_entropy",
-    "decision_curve",
-    "decompose",
-    "distribution_error",
-    "ece",
-    "estimate",
-    "evaluate",
-    "from_samples",
-    "full_error",
-    "gap",
-    "labelwise_error",
-    "linear_error",
-    "load_map",
-    "monitor",
-    "ordinal_error",
-    "paired_difference",
-    "rows_needed",
-    "score",
-    "scorer",
-    "segments",
-    "select_recalibration",
-    "stream",
-    "threshold",
-    "top_label_error",
-]

@@ -184,7 +184,7 @@ class Sample:
         """The reports of view j."""
         return self.reports if self.reports.ndim == 1 else self.reports[:, j]
 
-    def outcome(self, columns: slice, rows: slice = EVERY) -> Array:
+    def outcome(self, columns: slice, rows: Array | slice = EVERY) -> Array:
         """Outcomes of the views in `columns`, as (views, rows) float64."""
         if not isinstance(self.reports, np.ndarray):
             return device_backend().outcome(self.take(rows), columns)
