@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -55,6 +56,17 @@ def raw(text: str, encoding: str = "utf-8") -> Callable[[Path], None]:
         path.write_bytes(text.encode(encoding))
 
     return write
+
+
+def lines(rows: Iterable[Mapping[str, Any]]) -> Callable[[Path], None]:
+    """Write objects, one per line."""
+    return raw("\n".join(map(json.dumps, rows)))
+
+
+def save_vectors(path: Path) -> None:
+    """Vectors as Spark saves them: structs of a type and values."""
+    vectors = [{"type": 1, "size": None, "indices": None, "values": [1 - p, p]} for p in P.tolist()]
+    pd.DataFrame({"label": Y.astype(float), "probability": vectors, "prediction": D.astype(float)}).to_parquet(path)
 
 
 def percent(values: Any) -> list[str]:
@@ -228,6 +240,103 @@ TWINS: dict[str, Twin] = {
     "score.csv": Twin({"y": Y, "pred": D, "score": P}),
     "savez.npz": Twin(lambda path: np.savez(path, Y, P)),
     "all_labels.npz": Twin(lambda path: np.savez(path, all_labels=CLASS, all_probs=THREE), "classes"),
+    "alteryx.csv": Twin({"Churn": YES, "Score_No": 1 - P, "Score_Yes": P}),
+    "autogluon.csv": Twin({"": np.arange(N), "No": 1 - P, "Yes": P, "class": YES}),
+    "autopilot.csv": Twin(
+        {"churn": Y, "predicted_label": SAID, "probability": TOP, "probabilities": [f"[{1 - p}, {p}]" for p in P]}
+        | {"labels": ["['No', 'Yes']"] * N},
+        options={"label_column": "churn"},
+    ),
+    "bigquery.jsonl": Twin(
+        lines(
+            {"churn": y, "churn_probs": [{"label": "Yes", "prob": p}, {"label": "No", "prob": 1 - p}]}
+            for y, p in zip(YES, P, strict=True)
+        )
+    ),
+    "dataiku.csv": Twin({"churn": Y, "proba_0": 1 - P, "proba_1": P, "prediction": D}),
+    "driverless.csv": Twin({"churn.0": 1 - P, "churn.1": P, "churn": Y}),
+    "hugging_face.jsonl": Twin(
+        lines(
+            {"text": "a", "label": f"LABEL_{d}", "score": t, "gold": int(y)} for d, t, y in zip(D, TOP, Y, strict=True)
+        ),
+        "confidence",
+    ),
+    "jmp.csv": Twin({"Species": NAMES[CLASS], **three("Prob[{}]"), "Most Likely Species": NAMES[ARGMAX]}, "classes"),
+    "mlr3.csv": Twin({"row_ids": IDS, "truth": YES, "response": SAID, "prob.Yes": P, "prob.No": 1 - P}),
+    "openml.csv": Twin(
+        {"repeat": 0, "fold": IDS % 5, "row_id": IDS, **three("confidence.{}"), "prediction": NAMES[ARGMAX]}
+        | {"correct": NAMES[CLASS]},
+        "classes",
+    ),
+    "orange.tsv": Twin(
+        {"iris": NAMES[CLASS], "Tree": NAMES[ARGMAX], **three("Tree ({})")},
+        "classes",
+    ),
+    "spacy.jsonl": Twin(
+        lines({"cats": {"POS": p, "NEG": 1 - p}, "label": "POS" if y else "NEG"} for p, y in zip(P, Y, strict=True))
+    ),
+    "spark.csv": Twin(
+        {"label": Y.astype(float), "rawPrediction": [f"[{np.log((1 - p) / p)},{np.log(p / (1 - p))}]" for p in P]}
+        | {"probability": [f"[{1 - p},{p}]" for p in P], "prediction": D.astype(float)}
+    ),
+    "spark.parquet": Twin(save_vectors),
+    "stata.csv": Twin({"foreign": Y, "phat": P}),
+    "vertex.jsonl": Twin(
+        lines(
+            {"instance": {"age": int(a), "churn": y}, "prediction": {"classes": ["No", "Yes"], "scores": [1 - p, p]}}
+            for a, y, p in zip(AGE, YES, P, strict=True)
+        ),
+        options={"label_column": "instance.churn"},
+    ),
+    "wandb.table.json": Twin(
+        raw(
+            json.dumps(
+                {
+                    "columns": ["truth", "no_score", "yes_score"],
+                    "data": [[y, 1 - p, p] for y, p in zip(YES, P, strict=True)],
+                }
+            )
+        )
+    ),
+    "weka.csv": Twin(
+        {"inst#": np.arange(N) + 1, "actual": np.where(Y, "2:yes", "1:no"), "predicted": np.where(D, "2:yes", "1:no")}
+        | {"error": np.where(Y != D, "+", ""), "prediction": TOP},
+        "confidence",
+    ),
+    # what people publish
+    "confidence_percent.csv": Twin(
+        {"Actual": YES, "Predicted": SAID, "Confidence (%)": (100 * TOP).round(6)}, "confidence"
+    ),
+    "all_beside_top.csv": Twin(
+        {"file": IDS, "true_class": NAMES[CLASS], "predicted_class": NAMES[ARGMAX], "confidence": THREE.max(axis=1)}
+        | three("{}"),
+        "classes",
+    ),
+    "other_scores.csv": Twin(
+        {"score_a": AGE, "score_b": AGE * 2.5, "plan": np.where(AGE > 40, "x", "z"), "churn_real": Y, "prob_churn": P}
+    ),
+    "reasons.jsonl": Twin(
+        lines(
+            {"claim_probability": p, "outcome": float(y), "probability_method": "judged", "probability_reason": "none"}
+            for p, y in zip(P, Y, strict=True)
+        )
+    ),
+    "codes.csv": Twin({"y_true": Y, "p_approve": P, "p_reject": 1 - P, "pred_label": D}),
+    "two_codings.csv": Twin(
+        {"label": Y, "label_name": YES, "bert_prediction": SAID, "bert_predicted_label": D, "bert_score": TOP},
+        "confidence",
+    ),
+    "folded.csv": Twin(
+        {"case": IDS, "prob": P, "correct": (D == Y).astype(int)}, refused="it may be the probability of one class"
+    ),
+    "features.csv": Twin(
+        {"rate_a": P, "rate_b": P**2, "count": AGE, "label": Y}, refused="--columns NAME --label-column label"
+    ),
+    "regression.csv": Twin(
+        {"actual": AGE + 0.5, "prediction": AGE + FEATURES["income"], "share": P},
+        refused="'prediction' holds numbers without a probability",
+    ),
+    "win_flag.csv": Twin({"forecast_prob": P, "result": np.where(Y == 1, "Win", "Lose"), "winflag": Y}),
     # what is no prediction
     "headerless.csv": Twin(
         raw("\n".join(f"{y},{p}" for y, p in zip(Y, P, strict=True))), refused="if it has the labels, pass label_column"

@@ -21,7 +21,12 @@ def positive_class(loaded: Loaded) -> tuple[np.ndarray, np.ndarray]:
         return y, model
     names = [str(name).lower() for name in loaded.classes or ("0", "1")]
     one = next(
-        (j for j, name in enumerate(names) if any(w in name for w in ("yes", "true", "pos", "dog", "democrat"))), 1
+        (
+            j
+            for j, name in enumerate(names)
+            if any(w in name for w in ("yes", "true", "pos", "dog", "democrat", "approve"))
+        ),
+        1,
     )
     one = next((j for j, name in enumerate(names) if name.endswith("1")), one)
     return (y == one).astype(int), model[:, one]

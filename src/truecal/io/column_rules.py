@@ -155,6 +155,9 @@ def find_labels(
             return Labels()  # one column per class
         return Labels((present(request, request.label_column, forms, what),), "named by label_column", True)
     found = called(forms, *_TRUTHS)
+    if found:  # a list of the names of all classes in every row
+        facts = peeked(peek, [name for name in found if forms[name] not in (NUMBER, WHOLE, VECTOR)])
+        found = [n for n in found if n not in facts or not all(v.startswith("[") for v in facts[n].distinct)]
     if elsewhere and found:
         facts = peeked(peek, [name for name in found if forms[name] == NUMBER])
         found = [name for name in found if not (name in facts and facts[name].is_fraction)]
@@ -176,7 +179,9 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
         n for n in forms if n not in used and not is_identifier(n) and forms[n] != VECTOR and n != request.id_column
     ]
     left = [n for n in left if not is_called(n, "split", "weight", "confidence") and not is_prediction(n)]
-    left = [n for n in left if not re.match(r"(is_)?(hit|correct)s?(_|$)", n, re.IGNORECASE)]
+    marks = [n for n in left if re.match(r"(is_)?(hit|correct)s?(_|$)", n, re.IGNORECASE)]
+    facts = peeked(peek, marks)
+    left = [n for n in left if n not in marks or (n in facts and facts[n].are_names)]
     if peek is None:
         return Labels(("y",), "by its name") if "y" in left else Labels(can=tuple(left))
     facts = peeked(peek, left)
@@ -195,8 +200,8 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
         return Labels(tuple(weak), "by its name")
     if layout.classes is not None:
         named = [n for n in left if facts[n].numbers is None and matches(facts[n].distinct, layout.classes)]
-        if len(named) == 1:
-            return Labels((named[0],), "by its values, which are the classes")
+        if named:
+            return Labels(tuple(named), "by its values, which are the classes")
     if len(left) == 1 and not [n for n in others if n != left[0]]:
         return Labels((left[0],), "the only other column")
     if len(told := [n for n in left if tells_outcome(n)]) == 1:
@@ -219,7 +224,23 @@ def _can_label(facts: Facts, layout: Layout, predicted: frozenset[str] | None = 
     )
 
 
-_OUTCOME_WORDS = ("", "outcome", "actual", "true", "truth", "label", "result", "won", "target", "observed", "class")
+_OUTCOME_WORDS = (
+    *(
+        "",
+        "outcome",
+        "actual",
+        "true",
+        "truth",
+        "real",
+        "label",
+        "result",
+        "won",
+        "target",
+        "observed",
+        "class",
+        "flag",
+    ),
+)
 
 
 def _stems(forms: Forms, layout: Layout) -> list[str]:
@@ -315,7 +336,8 @@ def choose_label(unused: Sequence[str], can: Sequence[str]) -> str:
     if not can:
         why = f"no values of {listing(unused)} can be the labels: " if unused else ""
         return f"{why}pass them with --labels FILE"
-    return f"columns that can hold them: {listing(can)}: pass --label-column {shlex.quote(can[0])}, or --labels FILE"
+    named = shlex.quote(can[0]) if len(can) == 1 else "NAME"
+    return f"columns that can hold them: {listing(can)}: pass --label-column {named}, or --labels FILE"
 
 
 def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, bool]:

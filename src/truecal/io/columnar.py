@@ -378,6 +378,7 @@ def open_parquet(request: Request) -> Source:
         # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
         return parquet.ParquetFile(arrow_file(path), pre_buffer=False, buffer_size=1 << 16, **options)
 
+    inner: dict[str, tuple[str, str]] = {}
     with parsing(path, "a parquet file"):
         file = opened_file()
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -389,17 +390,29 @@ def open_parquet(request: Request) -> Source:
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
         size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
-        fresh = [name for name in columns if name not in weighed]
+        stored = list(dict.fromkeys(inner.get(name, (name,))[0] for name in columns))
+        fresh = [name for name in stored if name not in weighed]
         check_pages(path, file.metadata, fresh, request.budget)
         weighed.update(fresh)
         texts = [name for name in columns if as_text and _is_text(types[name])]
         with parsing(path, "a parquet file"):  # texts stay coded: a few bytes may be many long ones
             opened = opened_file(metadata=file.metadata, read_dictionary=texts) if texts else file
-            found = opened.iter_batches(batch_size=size, columns=list(columns), use_threads=False)
-        return ([batch.column(name) for name in columns] for batch in checked(path, found))
+            found = opened.iter_batches(batch_size=size, columns=stored, use_threads=False)
+        return ([_part(batch, *inner.get(name, (name,))) for name in columns] for batch in checked(path, found))
 
     types = table_types(path, schema)
+    for name in [name for name, kind in types.items() if need("pyarrow", "cli", "tables").types.is_struct(kind)]:
+        parts = {f"{name}.{field.name}": field for field in types.pop(name)}  # probability.values, as Spark writes it
+        inner |= {part: (name, field.name) for part, field in parts.items()}
+        types |= {part: field.type for part, field in parts.items()}
+    check_names(path, list(types))
     return open_table(Table(path, types, batches, n_rows, budget=request.budget))
+
+
+def _part(batch: Any, name: str, inner: str | None = None) -> Any:
+    """A column of a batch, or a field of one that has structs."""
+    column = batch.column(name)
+    return column if inner is None else need("pyarrow.compute", "cli", "tables").struct_field(column, inner)
 
 
 def table_types(path: str, schema: Any) -> dict[str, Any]:

@@ -203,6 +203,8 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
             one = of_names.index(True)
         elif sum(inside) == 1 and outcomes.strict:
             one = inside.index(True)
+        elif polarity(outcomes.of) is not None:
+            one = int(bool(polarity(outcomes.of)))
         elif outcomes.strict and numbers_if_whole(np.array(names, dtype=object)).dtype == object:
             how = f"pass {POSITIVE_OPTION}, such as --positive {quote(names[1])}"
             raise request.refuse(
@@ -271,9 +273,16 @@ def _soft_labels(path: str, values: Values, n_classes: int, where: str) -> Indic
     return values.argmax(axis=1).astype(np.intp) if one_hot else values
 
 
+def _numbered(values: Values) -> Values:
+    """0 of LABEL_0, as models without names of classes write it, where all values are like that."""
+    if values.dtype != object or not all(re.fullmatch("LABEL_[0-9]+", str(v)) for v in set(values.tolist())):
+        return values
+    return np.array([v.removeprefix("LABEL_") for v in values.tolist()], dtype=object)
+
+
 def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArray[np.bool_]:
     """Which predicted labels equal the labels, both as numbers or both as names."""
-    labels, predicted = numbers_if_whole(labels), numbers_if_whole(predicted)
+    labels, predicted = (numbers_if_whole(_numbered(values)) for values in (labels, predicted))
     if (labels.dtype == object) != (predicted.dtype == object):
         values = f"row 0 has {quote(labels[0])} and {quote(predicted[0])}"
         raise failure(path, f"labels and {where} are coded differently: {values}")

@@ -49,8 +49,10 @@ from truecal.io.roles import (
     sum_to_one,
 )
 
+MOST_MODELS = 20
 FEWEST_DECIDED = 10
 """Fewer rows may lie on the sides of a threshold by chance."""
+_FIGURE = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+(?:[eE][+-]?[0-9]+)?\s?%?")
 _ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
 
 
@@ -67,10 +69,11 @@ def find_layout(
         return search.named(forms)
     if request.odds:
         return search.odds() or search.nothing()
-    return (
+    return search.with_codes(
         search.by_vector_name()
         or search.by_family()
         or search.by_scalar_name()
+        or search.by_label_names()
         or (None if request.told else search.top_label())
         or search.by_score()
         or search.refuse_odd()
@@ -143,7 +146,10 @@ class _Search:
         found: dict[tuple[str, ...], dict[str, Meaning]] = {}
         for name, means in said.items():
             found.setdefault(means.family, {})[name] = means
-        found = {key: members for key, members in found.items() if len(members) > 1 and self._is_family(key, members)}
+        found = {key: m for key, m in found.items() if len(m) > 1 and any(map(self._has_numbers, m))}
+        found = {key: members for key, members in found.items() if self._is_family(key, members)}
+        if any(m.scale == "probabilities" and self.forms[n] == NUMBER for n, m in said.items()):
+            found = {key: members for key, members in found.items() if key[0] in ("probabilities", "logits")}
         sure = {key: members for key, members in found.items() if key[0] in ("probabilities", "logits")}
         found = sure or {key: members for key, members in found.items() if key[0] == "score"} or found
         told = self.request.told
@@ -163,6 +169,11 @@ class _Search:
         return self._found(
             tuple(members), f"by the {where} {quote(means.word)}", means.scale, self._class_names(members)
         )
+
+    def _has_numbers(self, name: str) -> bool:
+        """Whether a column has numbers, or text with numbers among it, so that a typo in it is worth a message."""
+        found = None if self.forms[name] == NUMBER or self.peek is None else self.peek([name])
+        return found is None or any(_FIGURE.fullmatch(str(value).strip()) for value in found[name])
 
     def _is_family(self, key: tuple[str, ...], members: dict[str, Meaning]) -> bool:
         """Whether columns are the classes of one model: by a prefix that says so, or because they sum to 1."""
@@ -228,7 +239,10 @@ class _Search:
         return replace(layout, kind="probabilities", of=means.rest, log=True, note=note)
 
     def _marks(self) -> list[str]:
-        return called(self.forms, "correct")
+        """The columns that say whether the model was right: called so, and no names of classes."""
+        named = called(self.forms, "correct")
+        facts = self._facts(named)
+        return [n for n in named if n not in facts or not facts[n].are_names]
 
     def odds(self) -> Layout | None:
         """Two columns or more called odds_home, odds_away, ... or home_odds, away_odds, ..."""
@@ -239,8 +253,8 @@ class _Search:
 
     def top_label(self) -> Layout | None:
         """(label, prediction, confidence) or (correct, confidence)."""
-        confidence = self._one_of("confidence", of=NUMBER)
-        correct = self._one_of("correct")
+        confidence = self._only([n for n in called(self.forms, "confidence") if self.forms[n] == NUMBER], "confidence")
+        correct = self._only(self._marks(), "correct")
         if (columns := self.request.proba_columns) is not None:
             if len(columns) != 1:
                 shown = f"{COLUMNS_OPTION} names {listing(columns)}"
@@ -269,6 +283,14 @@ class _Search:
         note += "; exp of the log-probabilities" if log else ""
         return Layout("top_label", (), None, True, prediction, confidence, correct, note, log=log)
 
+    def with_codes(self, layout: Layout) -> Layout:
+        """Which label the second of two columns is of, where predicted labels are those above a threshold of it."""
+        if len(layout.columns) != 2 or layout.of or self.peek is None or layout.kind != "probabilities":
+            return layout
+        named = [n for n in self.forms if (is_called(n, "prediction") or is_prediction(n)) and n not in layout.columns]
+        codes = {self._decides(layout.columns[1], name) for name in named}
+        return replace(layout, of=codes.pop() or "") if len(codes) == 1 else layout
+
     def _decides(self, name: str, prediction: str) -> str | None:
         """The class of two that is predicted where a number is above a threshold, so that the number is of it."""
         found = None if self.peek is None else self.peek([name, prediction])
@@ -292,6 +314,10 @@ class _Search:
             found = [n for n in self.labels.names if not is_called(n, "truth")]
         if len(found) > 1 and confidence is not None and (said := meaning(confidence)) is not None:
             found = [n for n in found if (m := meaning(n)) is not None and m.rest == said.rest] or found
+        if len(found) > 1:  # in two codings: that of the labels
+            written = frozenset[str]().union(*(f.distinct for f in peeked(self.peek, self.labels.names).values()))
+            coded = [n for n in found if n in facts and facts[n].distinct & written]
+            found = coded if len(coded) == 1 else found
         if len(found) > 1:
             said_all = [n for n in self._having(NUMBER) if (m := meaning(n)) is not None and m.said != "score"]
             how = f": name the numbers of one with {COLUMNS_OPTION}, such as {quote(said_all[0])}" if said_all else ""
@@ -354,6 +380,23 @@ class _Search:
             return self._found(fractions, "the only column of fractions", None, of=" of class 1")
         return self._found(found, "by its name", None, of=" of class 1") if found else None
 
+    def by_label_names(self) -> Layout | None:
+        """Columns that are called as the labels are, or as their column with each label, and that sum to 1."""
+        numbers = [n for n in self._having(NUMBER) if not is_identifier(n)]
+        labels = [*self.labels.names, *(n for n in self.forms if n not in numbers and self.forms[n] != VECTOR)]
+        written = {
+            name: f.distinct for name, f in peeked(self.peek, [*labels, *numbers]).items() if len(f.distinct) > 1
+        }
+        facts = self._facts(numbers)
+        for name, values in written.items():
+            if len(values) > MOST_DISTINCT or (name in facts and facts[name].is_fraction):
+                continue
+            of = {key_of(text): value for value in values for text in (value, f"{name}{value}")}
+            columns = tuple(n for n in numbers if key_of(n) in of and facts[n].in_unit and n != name)
+            if sum_to_one(facts, columns) and len({of[key_of(n)] for n in columns}) == len(columns):
+                return self._found(columns, f"named as {quote(name)} is", None, tuple(of[key_of(n)] for n in columns))
+        return None
+
     def plain_classes(self) -> Layout | None:
         """Columns of numbers named as the classes are: the labels say so, or they sum to 1 and no other is left."""
         found = plain_names(self._having(NUMBER))
@@ -368,9 +411,8 @@ class _Search:
         if not facts or sum_to_one(facts, found) or _may_sum(facts, found) or self.request.told == "logits":
             return self._found(found, why, None, found) if len(found) > 1 else None
         unit = tuple(n for n in found if facts[n].in_unit)
-        for columns in (unit, *(tuple(n for n in unit if key_of(n) in set(map(key_of, v))) for v in values)):
-            if sum_to_one(facts, columns) and any(matches(v, columns) for v in values if len(v) > 1):
-                return self._found(columns, "named as the labels are", None, columns)
+        if sum_to_one(facts, unit) and any(matches(v, unit) for v in values if len(v) > 1):
+            return self._found(unit, "named as the labels are", None, unit)
         if any(matches(v, found) for v in values) and not any(facts[n].whole and facts[n].rows > 4 for n in found):
             return self._found(found, why, None, found)
         return None
@@ -421,27 +463,31 @@ class _Search:
         two = [n for n in two if not is_prediction(n)]
         if not facts:
             return ""
-        if not unit:
-            kept = [n for n in facts if is_prediction(n)]
+        kept, told = [n for n in facts if is_prediction(n)], [n for n in unit if meaning(n) is not None]
+        write = "write the predicted probabilities to the file (predict_proba)"
+        if kept and not told:
             what = "decisions" if all(facts[n].numbers is None or facts[n].whole for n in kept) else "numbers"
-            return (
-                "no column has fractions between 0 and 1"
-                + (f", and {listing(kept)} holds {what} without a probability" if kept else "")
-                + ": write the predicted probabilities to the file (predict_proba)"
-            )
-        one = unit if sum_to_one(facts, unit) else unit[:1]
-        gaps = self._gaps(one)
-        columns = ",".join(one)
-        name = f" --label-column {shlex.quote(two[0])}" if two else " --labels FILE" if not self.elsewhere else ""
-        also = f" (columns within [0, 1]: {listing(unit)})" if len(unit) > 1 else ""
-        if len(unit) > len(one) and two:
-            every = shlex.quote(",".join(unit[:20]))
-            also += (
-                f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {every}{name}"
-            )
-        return (
-            f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(columns)}{name}{gaps}{also}"
-        )
+            none = "" if unit else "no column has fractions between 0 and 1, and "
+            return f"{none}{listing(kept)} holds {what} without a probability: {write}"
+        if not unit:
+            return f"no column has fractions between 0 and 1: {write}"
+        told = told or unit
+        one = told if len(told) == 1 or sum_to_one(facts, told) else []
+        near = [n for n in two if one and key_of(n) in key_of(one[0])]
+        label = self.labels.names[:1] or tuple(two if len(two) == 1 else near if len(near) == 1 else ())
+        numbers = [n for n in facts if self.forms[n] == NUMBER and n not in two]
+        path = shlex.quote(self.request.path)
+        name = "" if self.elsewhere else f" --label-column {shlex.quote(label[0]) if label else 'NAME'}"
+        name = name if two or self.elsewhere else " --labels FILE"
+        if not one and label and set(numbers) <= set(told) and len(told) <= MOST_MODELS:
+            every = shlex.quote(",".join(told))
+            return f"if {listing(told)} are models, run: truecal compare {path} --columns {every}{name}"
+        columns, gaps = shlex.quote(",".join(one)) if one else "NAME", self._gaps(one)
+        open_ = [f"within [0, 1]: {listing(told)}"] if not one else []
+        open_ += [f"of two values: {listing(two)}"] if two and not label else []
+        also = f" (columns {'; '.join(open_)})" if open_ else ""
+        also += "" if one else f"; if none is a predicted probability, {write}"
+        return f"run: truecal evaluate {path} --columns {columns}{name}{gaps}{also}"
 
     def _found(
         self, names: Iterable[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
@@ -481,8 +527,7 @@ class _Search:
             how += f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {columns}"
         return self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
 
-    def _one_of(self, role: str, of: str | None = None) -> str | None:
-        found = [name for name in called(self.forms, role) if of is None or self.forms[name] == of]
+    def _only(self, found: Sequence[str], role: str) -> str | None:
         if len(found) > 1:
             wanted = ", ".join(ROLES[role])
             raise self.request.refuse(f"expected one {self.what} of {wanted}, found {listing(found)}")

@@ -40,7 +40,7 @@ from truecal.io.source import (
     without_void,
 )
 from truecal.io.token_logs import is_token_log, read_token_log
-from truecal.io.truths import check_not_below_chance
+from truecal.io.truths import check_not_below_chance, check_stated
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -499,6 +499,9 @@ def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given
         wrong = np.flatnonzero(~hits(path, given[0], parts.labels, parts.label_where))
         if len(wrong):
             raise _labels_differ(path, parts, given, int(wrong[0]))
+    told = request.kind == "top_label" or parts.layout.log or is_called(parts.layout.confidence or "", "confidence")
+    if correct is not None and not told:
+        check_stated(request, parts.layout.confidence or "", confidence, correct)
     if correct is None and parts.predicted is not None:
         if values is None:
             how = f"name it with {LABEL_OPTION}, or give {LABELS_OPTION}"

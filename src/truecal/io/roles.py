@@ -131,7 +131,7 @@ def is_identifier(name: str) -> bool:
 # -- names of predictions ----------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+(?:\.[0-9]+)?|[^\W\d_]+")
-_PROBA = re.compile(r"(?:prob|proba|probability|probabilitie|prop?abilitie|chance|likelihood)s?")
+_PROBA = re.compile(r"(?:prob|proba|probability|probabilitie|prop?abilitie|chance|likelihood|phat)s?")
 _GLUED = re.compile(r"(prob)(?!lem|e|ab|ation|it)([a-z]+)|([a-z]+)(prob|proba|probability)")
 _LOGIT = frozenset({"logit", "logits", "logprob", "logprobs", "logproba", "rawformulaval"})
 _SCORE = frozenset({"score", "scores"})
@@ -232,6 +232,11 @@ def _without_noise(after: str) -> str:
     return after[tokens[kept].start() :] if kept else after
 
 
+def is_percent(name: str) -> bool:
+    """Whether a name says percentages, as in Confidence (%) and prob_pct."""
+    return "%" in name or any(token[0].lower() in ("pct", "percent", "percentage") for token in _TOKEN.finditer(name))
+
+
 def is_decided(name: str) -> bool:
     """Whether a tool calls the classes that it predicts so."""
     return _DECIDED.fullmatch(name) is not None
@@ -311,6 +316,11 @@ class Facts:
     @property
     def whole(self) -> bool:
         return self.numbers is not None and bool((self.numbers == np.floor(self.numbers)).all())
+
+    @property
+    def are_names(self) -> bool:
+        """Whether it holds text that is not yes and no, or true and false."""
+        return self.numbers is None and not any(polarity(value) is not None for value in self.distinct)
 
     @property
     def is_fraction(self) -> bool:

@@ -32,7 +32,18 @@ from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
 from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
-from truecal.io.roles import Forms, Peek, called, facts_of, is_called, is_identifier, is_pandas_index, key_of, peeked
+from truecal.io.roles import (
+    Forms,
+    Peek,
+    called,
+    facts_of,
+    is_called,
+    is_identifier,
+    is_pandas_index,
+    is_percent,
+    key_of,
+    peeked,
+)
 from truecal.io.truths import FEWEST, is_decision, settled
 
 ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
@@ -156,11 +167,12 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
     if layout.log:
         numbers = np.exp(numbers)
-    if request.percent:
+    shares = all(is_percent(name) for name in columns) and layout.kind != "logits" and numbers.size > 0
+    if request.percent or (shares and 1 < float(np.nanmax(numbers)) <= 100):
         if layout.kind == "logits":
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
         numbers = numbers / 100
-        notes.append("divided by 100 (percent)")
+        notes.append(f"divided by 100 ({'percent' if request.percent else 'by the names of the columns'})")
     if request.odds:
         numbers, note = from_odds(request, numbers, layout)
         notes.append(note)
@@ -215,7 +227,7 @@ def _beside(found: Found, peek: Peek | None) -> list[str]:
     for name, each in facts.items():
         if name not in ids and 1 < len(each.distinct) <= MOST_PARTS:
             notes.append(f"rows of different {quote(name)} are measured together: see --by")
-        elif name in ids and not each.is_fraction and len(each.distinct) < each.rows - each.missing:
+        elif name in ids and not each.is_fraction and 1 < len(each.distinct) < each.rows - each.missing:
             notes.append(f"values of {quote(name)} repeat: pass --groups {name} if rows of one are not independent")
     return notes
 

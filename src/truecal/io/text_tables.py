@@ -37,6 +37,7 @@ THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 MARKED = re.compile(rf"{THOUSANDS.pattern}|[+-]?[0-9]+(?:[.,][0-9]+)?\s?%")
 """Numbers with percent signs, or commas between thousands."""
 _SCALAR = re.compile(r"np\.float(?:16|32|64)\(([^()]*)\)")
+_LIST = re.compile(r"\s*\[\s*\[?\s*(?:[-+.0-9]|nan|inf|np\.|$)", re.IGNORECASE)  # of numbers
 _CELL = 9  # bytes that a cell of a table takes, at least
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark some spreadsheets put first
 
@@ -63,7 +64,7 @@ def open_csv(request: Request) -> Source:
         told = name in (request.proba_columns or ()) or scale_of(name) is not None or is_called(name, "confidence")
         plain = _is_number(cell, head.decimal) or MARKED.fullmatch(cell.strip()) is not None
         types[name] = number if told or cell.strip() == "" or plain else text
-        if cell.lstrip().startswith("[") or (told and _is_vector(cell)):
+        if _LIST.match(cell) or (told and (_is_vector(cell) or cell.lstrip().startswith("["))):
             types[name] = pyarrow.list_(number)
 
     def batches(columns: Sequence[str], as_text: bool) -> Iterator[list[Any]]:
@@ -176,8 +177,8 @@ def _is_header(request: Request, cells: list[str], below: list[str] | None, deli
         rest = texts[1:] if texts[0] == "" else texts  # pandas leaves the name of its index blank
         if not all(text.isdecimal() for text in rest):
             return True
-        if rest != [str(j) for j in range(len(rest))]:
-            return False
+        if rest != [str(j) for j in range(len(rest))]:  # 1400,1300 above 0.49,0.52 are names of models
+            return min(map(int, rest)) > 1 and all(_is_fraction(c, decimal) and float(c) <= 1 for c in below or ("",))
         if len(texts) > 2 or any(_is_fraction(cell, decimal) for cell in below or ()):
             return True
     elif is_called(texts[0], "truth", "label"):
@@ -495,20 +496,32 @@ def _is_scored(row: Any) -> bool:
     )
 
 
-def _scored(request: Request, rows: list[list[dict[str, Any]]]) -> dict[str, list[Any]]:
+def _scored(
+    request: Request, rows: list[list[dict[str, Any]]], word: str = "score", keys: tuple[str, str] = ("label", "score")
+) -> dict[str, list[Any]]:
     """A column per label, with the score of each row."""
-    names = list(dict.fromkeys(str(x["label"]) for x in rows[0]))
-    columns: dict[str, list[Any]] = {f"score_{name}": [] for name in names}
+    names = list(dict.fromkeys(str(x[keys[0]]) for x in rows[0]))
+    columns: dict[str, list[Any]] = {f"{word}_{name}": [] for name in names}
     for number, row in enumerate(rows):
-        scores = {str(x["label"]): x["score"] for x in row}
+        scores = {str(x[keys[0]]): x[keys[1]] for x in row}
         if len(row) != len(names) or set(scores) != set(names):
             odd = next(iter(set(scores) ^ set(names)), "a label twice")
             wanted = f"each of the {len(names)} labels of row 0 once in every row"
             raise failure(request.path, f"expected {wanted}, but row {number} differs by {quote(odd)}: pass top_k=None")
         for name in names:
-            columns[f"score_{name}"].append(scores[name])
+            columns[f"{word}_{name}"].append(scores[name])
     numbered = all(re.fullmatch("LABEL_[0-9]+", name) for name in names)  # as models without names of classes say
     return {key.replace("LABEL_", "", 1) if numbered else key: scores for key, scores in columns.items()}
+
+
+def _pair(kind: Any) -> tuple[str, str] | None:
+    """The names of the text and of the number in lists of both, such as {"label": "cat", "prob": 0.5}."""
+    types = need("pyarrow", "cli", "json files").types
+    if not types.is_list(kind) or not types.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
+        return None
+    texts = [field.name for field in kind.value_type if types.is_string(field.type)]
+    numbers = [field.name for field in kind.value_type if types.is_floating(field.type)]
+    return (texts[0], numbers[0]) if texts and numbers else None
 
 
 def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Source:
@@ -518,6 +531,11 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
         while any(pyarrow.types.is_struct(kind) for kind in table.schema.types):
             table = table.flatten()
         table.validate(full=True)
+        for name, kind in zip(table.column_names, table.schema.types, strict=True):
+            if (keys := _pair(kind)) is not None and None not in (rows := table.column(name).to_pylist()) and all(rows):
+                table = table.drop_columns([name])
+                for each, scores in _scored(request, rows, name, keys).items():
+                    table = table.append_column(each, pyarrow.array(scores))
         types = dict(zip(table.column_names, table.schema.types, strict=True))
         names = table.column_names
     check_names(request.path, names)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from truecal.io.column_rules import LABEL_OPTION, POSITIVE_OPTION, Labels, Request
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.label_values import Values
 from truecal.io.prediction_file import Floats
-from truecal.io.roles import is_called
+from truecal.io.roles import is_called, polarity
 
 FEWEST = 20
 """Fewer rows may agree by chance."""
@@ -70,10 +71,10 @@ def settled(
         name = quote(decisions[0])
         raise request.refuse(
             f"the column {name} is the decision of the model in all {len(values[decisions[0]])} rows (the largest "
-            "probability, or the probability above a threshold), so accuracy would be 100%: name the column of the "
-            f"outcome with {LABEL_OPTION}; if {name} is the outcome, pass --label-column {decisions[0]}"
+            "probability, or the probability above a threshold), so accuracy would be 100%: pass the outcomes with "
+            f"{LABEL_OPTION} or --labels FILE; if {name} is the outcome, pass --label-column {decisions[0]}"
         )
-    if len(good) > 1 and any(not np.array_equal(values[good[0]], values[name]) for name in good[1:]):
+    if len(good) > 1 and any(not _equal(values[good[0]], values[name]) for name in good[1:]):
         strong = [name for name in good if is_called(name, "truth")]
         if len(strong) != 1 or decisions:
             raise request.refuse(f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}")
@@ -83,6 +84,14 @@ def settled(
         )
     note = f"; {listing(decisions)} is the decision of the model" if decisions else ""
     return good[0], values[good[0]], f"{rule}{note}"
+
+
+def _equal(a: Values, b: Values) -> bool:
+    """Whether two columns say the same, also where one has 1 and 0 for win and loss."""
+    if np.array_equal(a, b) or a.shape != b.shape or a.ndim > 1:
+        return a.shape == b.shape and np.array_equal(a, b)
+    poles = [[polarity(value) for value in values.tolist()] for values in (a, b)]
+    return poles[0] == poles[1] and None not in poles[0]
 
 
 def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool) -> str:
@@ -95,6 +104,21 @@ def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str
         return what
     how = f"if the columns are in another order or of the other class, say which label is 1 with {POSITIVE_OPTION}"
     raise request.refuse(f"{what}: {how}; if the labels are right, name them with {LABEL_OPTION}")
+
+
+def check_stated(request: Request, name: str, p: Floats, correct: npt.NDArray[np.bool_]) -> None:
+    """Refuse hits beside a probability of one class: low values are right more often than they say."""
+    low = p < 0.5
+    excess, folded = correct[low] - p[low], np.where(low, 1 - p, p)
+    if low.sum() < FEWEST or excess.mean() < -BELOW_CHANCE * excess.std() / np.sqrt(len(excess)):
+        return
+    if float(((correct - folded) ** 2).mean()) > float(((correct - p) ** 2).mean()):
+        return
+    raise request.refuse(
+        f"{quote(name)} is below 1/2 in {len(excess)} rows, and {correct[low].mean():.0%} of them are right: it may be "
+        "the probability of one class, of which the file needs the outcome (0 or 1) instead of hits; if it is the "
+        f"probability that the answer is right, give {request.path}:top_label"
+    )
 
 
 def agreement(numbers: Floats, y: Any) -> float | None:
