@@ -48,7 +48,7 @@ def test_a_file_is_read_as_its_owner_means_it(name: str, tmp_path: Path, monkeyp
         assert_close(model.confidence, TOP)
         assert np.array_equal(model.correct, D == Y)
     elif twin.kind == "soft":
-        shares = np.asarray(twin.columns.get("label", twin.columns.get("won")), dtype=float)  # type: ignore[union-attr]
+        shares = np.asarray(twin.columns.get("label", twin.columns.get("won")), dtype=float)
         assert_close(loaded.y_true[:, 1], shares)
         assert_close(model[:, 1], P)
     elif twin.kind == "first class":
