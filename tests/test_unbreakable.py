@@ -245,3 +245,13 @@ def test_the_interval_of_scarce_surprises_has_the_unit_of_the_outcomes(size, str
     here, there = found(1.0), found(size)
     assert here.note == there.note != ""
     assert (there.low, there.high) == pytest.approx((here.low * size**2, here.high * size**2), rel=1e-9, abs=0)
+
+
+def test_what_random_calls_found_is_said_in_words() -> None:
+    refuses(lambda: tc.labelwise_error(np.eye(2, dtype=int), np.eye(2), labels=np.array(0.5)), "labels has 1 names")
+    refuses(lambda: tc.from_samples(np.ma.masked, [True], questions=[1]), "answers must be a list", TypeError)
+    refuses(lambda: tc.gap(Z, U, error="survival"), "error cannot be measured without horizons")
+    weights = np.where(np.arange(60) < 30, 1e-200, 1e200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tc.segments(Y, P, {"a": np.arange(60) < 30}, sample_weight=weights, min_rows=1, n_resamples=39)

@@ -57,6 +57,19 @@ def test_every_loss_equals_that_of_all_rows(error, weighted):
         assert (loss.low, loss.high) == pytest.approx((low, high), rel=1e-9)
 
 
+def test_two_columns_of_single_precision_have_one_brier_loss():
+    """1 − p is no float32: both columns would give another loss than the one that streams and SQL read."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1], 3000).astype(np.float32)
+    y = (rng.random(3000) < p[:, 1]).astype(int)
+    stream = tc.stream(edges="uniform", n_bins=5)
+    stream.update(y, p)
+    wanted = float(np.square(p[:, 1].astype(float) - y).mean())
+    memory = tc.evaluate(y, p, n_resamples=19).brier
+    for found in (memory, stream.result().brier, tc.brier(y, p), tc.evaluate(y, p[:, 1], n_resamples=19).brier):
+        assert found == pytest.approx(wanted, rel=1e-13)
+
+
 def delete_a_block(each: Any, w: Any) -> tuple[float, float]:
     """The interval by plain loops: the mean without each of 64 blocks of rows."""
     from scipy.stats import t

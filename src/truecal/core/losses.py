@@ -161,7 +161,13 @@ def cross_entropy(y: Array, proba: Array) -> Array:
         return _cross_entropy_of(own, own)
 
 
-@define_loss(lambda p: squares(p) * Full().score_unit(p.shape[1]))
+def _briers(p: Array) -> Array:
+    if p.shape[1] == 2:
+        return namespace(p).column_stack([p[:, 1] ** 2, (1 - p[:, 1]) ** 2])  # type: ignore[no-any-return]  # an array
+    return squares(p) * Full().score_unit(p.shape[1])
+
+
+@define_loss(_briers)
 def brier(y: Array, proba: Array) -> Array:
     """Σ_r (p_r − 1[y = r])², halved for two classes: (p − y)², as in scikit-learn. At most 2, for two classes 1.
 
@@ -171,6 +177,8 @@ def brier(y: Array, proba: Array) -> Array:
     >>> round(tc.brier([0], [[.8, .1, .1]]), 6)
     0.06
     """
+    if proba.shape[1] == 2 and y.ndim == 1:  # as streams and SQL have it: two float32 columns seldom sum to 1
+        return (doubled(proba[:, 1]) - doubled(y == 1)) ** 2
     return Full().sample(y, proba).residual_sq * Full().score_unit(proba.shape[1])
 
 

@@ -39,6 +39,7 @@ from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
 from .null import draw_labels
 from .repair import fit_line, with_line
+from .view_sums import over
 
 DRAWS, FEWEST_DRAWS = 999, 199
 FEWEST_CLUSTERS = 10
@@ -489,7 +490,7 @@ def _found(
     sd = np.sqrt(np.maximum(least, squares + one))
     half = critical * sd / W
     low, high = np.maximum(gap - half, mean - 1), np.minimum(gap + half, mean)
-    least, most = _shares_within(came, W**2 / (one * groups.rows[:, None]) / forms.design, (1 - level) / came.size)
+    least, most = _shares_within(came, over(W**2, one * groups.rows[:, None]) / forms.design, (1 - level) / came.size)
     low, high = np.minimum(low, mean - most), np.maximum(high, mean - least)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
     found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)

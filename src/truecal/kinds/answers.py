@@ -191,7 +191,7 @@ def _references(reference: Any, names: list[Any]) -> list[Any]:
 
 
 def _listed(values: Any, name: str) -> list[Any]:
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__"):
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a list, got {shown(values)}")
     return values.tolist() if hasattr(values, "tolist") else list(values)
 

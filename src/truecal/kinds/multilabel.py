@@ -85,7 +85,7 @@ def check_label_table(y_true: Any, y_proba: Any, labels: Any = None) -> tuple[Ar
     """
     reports = check_report_table(of_outputs(y_proba), "y_proba")
     k = reports.shape[1]
-    names = None if labels is None else [str(name) for name in as_array(labels, "labels").tolist()]
+    names = None if labels is None else [str(name) for name in as_array(labels, "labels").ravel().tolist()]
     if names is not None and len(names) != k:
         raise ValueError(f"labels has {len(names)} names and y_proba has {k} columns: expected one name per column")
     table = from_label_lists(y_true, k, names) if is_label_lists(y_true, k) else _table(y_true, k)

@@ -45,7 +45,7 @@ class _OfTimes(Property):
     def given(self, given: Given) -> tuple[Array, Array, Array | None]:
         """What is known of each row at each horizon, the risks, and the weights of rows."""
         if not self.horizons:
-            raise ValueError(NO_HORIZONS)
+            raise ValueError(f"error cannot be measured without horizons: {NO_HORIZONS}")
         for name in ("labels", "thresholds"):
             if getattr(given, name) is not None:
                 raise ValueError(f"{name} cannot be used with horizons: outcomes are times")
