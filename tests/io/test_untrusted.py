@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,20 +39,39 @@ def hidden(text: str) -> set[str]:
     return {c for c in text if c != "\n" and clean(c) != c and c not in "\t\r"}
 
 
+def texts(result: Any) -> Iterator[tuple[str, str]]:
+    """Every text that a result gives without further arguments, by the name of the method."""
+    for name in (*dir(type(result)), "__repr__", "__str__", "_repr_html_"):
+        method = inspect.getattr_static(type(result), name, None)
+        if (name.startswith("_") and not name.endswith("_")) or not inspect.isfunction(method):
+            continue
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty and p.name != "self"]
+        if not any(p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in needed) and name != "plot":
+            found = getattr(result, name)()
+            if isinstance(found, str):
+                yield name, found
+
+
 @pytest.mark.slow
 def test_results_show_no_control_characters() -> None:
     rng = np.random.default_rng(0)
-    p = rng.random(200)
+    p, table = rng.random(200), rng.dirichlet(np.ones(3), 200)
     y = rng.random(200) < p
     by = {HOSTILE: np.where(rng.random(200) < 0.5, HOSTILE, "plain")}
-    one = tc.evaluate(y, p, by=by, n_resamples=19)
-    two = tc.compare(y, {HOSTILE: p, "other": 1 - p}, by=by, n_resamples=19)
-    found = tc.segments(y, p, {HOSTILE: by[HOSTILE]}, n_resamples=19)
-    for result in (one, two, found):
-        for text in (repr(result), str(result), result._repr_html_()):
-            assert not hidden(text)
-    for table in (two.to_latex(), two.to_markdown()):
-        assert not hidden(table)
+    names = [HOSTILE, "=1+1", "<b>"]
+    classes = np.array(names)[rng.integers(0, 3, 200)]
+    results = [
+        tc.evaluate(y, p, by=by, n_resamples=19, name=HOSTILE),
+        tc.evaluate(classes, table, labels=names, features=by, n_resamples=19, name=HOSTILE),
+        tc.compare(y, {HOSTILE: p, "other": 1 - p}, by=by, n_resamples=19),
+        tc.segments(y, p, {HOSTILE: by[HOSTILE]}, n_resamples=19),
+        tc.calibration_test(classes, table, labels=names),
+        tc.gap(classes, table, labels=names),
+    ]
+    shown = {(type(result).__name__, name): text for result in results for name, text in texts(result)}
+    assert {"explain", "to_latex", "to_markdown", "__repr__", "_repr_html_"} <= {name for _, name in shown}
+    assert {key for key, text in shown.items() if hidden(text)} == set()
+    assert not any("<b>" in text for (_, name), text in shown.items() if name == "_repr_html_")
 
 
 def test_a_result_that_forgets_is_cleaned() -> None:

@@ -148,6 +148,13 @@ def test_crafted_states_are_refused_or_work():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [2518, 2828])
+def test_states_that_once_ended_in_other_errors(number, tmp_path):
+    """An alarm without the sums that date it, and a first pass of no shape."""
+    fuzz_states.attempt(42, number, tmp_path, fuzz_states.makers())
+
+
+@pytest.mark.slow
 @pytest.mark.heavy
 def test_many_crafted_states_are_refused_or_work():
     assert list(fuzz_states.run(1, range(800))) == []

@@ -26,7 +26,7 @@ class Result:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("__repr__", "__str__"):
+        for name in ("__repr__", "__str__", "explain"):
             if name in vars(cls):
                 setattr(cls, name, _without_controls(vars(cls)[name]))
 

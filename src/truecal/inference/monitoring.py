@@ -322,7 +322,7 @@ class Monitor(Shared):
             since=state.since,
             since_time=state.since_time,
             place=None if state.since is None else place_text(state.places, state.since),
-            change=None if state.since is None else change_of(state.trail, state.places),
+            change=None if state.since is None or len(state.trail) < 2 else change_of(state.trail, state.places),
             direction=self._direction(state, setup),
             processes=processes,
             n_samples=state.rows,

@@ -129,7 +129,8 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
 
 def _check_first_pass(path: str | os.PathLike[str], rows: Array, stream: Stream) -> None:
     """Refuse predictions of other shapes, beyond their range, or of more rows than were observed."""
-    classes, dtype = stream.settings["shape"] or (None, "")
+    with reading_field(path, "stream", "shape"):
+        classes, dtype = stream.settings["shape"] or (None, "")
     right = rows.dtype == dtype and rows.shape[1:] == (() if classes is None else (classes,))
     if not right or not 0 < len(rows) <= stream.observed:
         raise damaged(path, "stream", "first_pass", f"must hold predictions observed, got {shown(rows.shape)}")
