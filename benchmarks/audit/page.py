@@ -159,7 +159,7 @@ def _lasting(lasting: Result | None) -> list[str]:
 
 
 def _numbers(proof: Result) -> str:
-    rounding = proof["bound"] if proof["exact"] else 0.0
+    rounding = proof["bound"]
     truth, lie = (_number(proof[key], rounding) for key in ("expected_truth", "expected_lie"))
     return f"{truth} → {lie}"
 

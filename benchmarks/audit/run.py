@@ -65,7 +65,7 @@ def _row(row: Audited) -> dict[str, Any]:
     if report.proof is not None:
         proof = report.proof
         script = proof_script(report.snippet(), row.code)
-        slack = 1e-6 if proof.exact else proof.gain / 2
+        slack = 1e-6
         found |= {"script": script, "output": _confirmed(script, proof, slack)}
         if report.lasting is not None:
             script = proof_script(report.snippet(lasting=True), row.code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,7 @@ def test_where_nothing_has_an_expected_value_no_verdict_is_given(name):
 @pytest.mark.parametrize("metric", offenders.BINARY, ids=lambda metric: metric.__name__)
 def test_every_known_mistake_is_convicted(metric):
     report = tc.audit(metric, classes=2, binary="column", budget=1500)
-    assert report.verdict == "gamed" and report.proof.exact
+    assert report.verdict == "gamed"
     assert_proof_holds(report, metric)
 
 
@@ -216,36 +215,6 @@ def test_a_certain_world_convicts_when_nothing_else_does():
     report = tc.audit(clipped, classes=2, binary="column", budget=2000)
     assert report.verdict == "gamed" and set(report.proof.world.ravel()) == {0.0, 1.0}
     assert any("the proof has no uncertain row" in note for note in report.notes)
-
-
-# -- drawn outcomes ----------------------------------------------------------------------------------------------------
-
-
-def needs_many_uncertain_rows(y, u, p_norm=1):
-    """An absolute error that says nothing of few rows or of certain ones, so that no outcomes can be listed."""
-    if len(y) < 20 or min(u) <= 0 or max(u) >= 1:
-        raise ValueError("expected twenty rows and chances between 0 and 1")
-    low, high = u < 0.5, u >= 0.5
-    return sum(abs((u - y)[part].sum()) ** p_norm for part in (low, high)) / len(y) ** p_norm
-
-
-def test_larger_samples_are_drawn_and_the_verdict_says_so():
-    report = tc.audit(needs_many_uncertain_rows, classes=2, budget=9000)
-    assert report.verdict == "gamed" and not report.proof.exact and report.proof.rows == 20
-    assert "not exact" in report.summary and report.proof.gain > report.proof.bound
-    assert [finding.name for finding in report.findings] == [report.proof.kind] == ["pool"]
-    world, lie, outcomes, _ = report.reproduce()
-    fresh = (np.random.default_rng(99).random((300, len(world))) < world).astype(int)
-    gains = [needs_many_uncertain_rows(y, world) - needs_many_uncertain_rows(y, lie) for y in fresh]
-    assert np.mean(gains) > 4 * np.std(gains) / len(gains) ** 0.5  # a sample the audit has not seen
-    assert len(outcomes) >= 1500
-
-
-def test_a_truthful_error_of_many_rows_is_not_convicted_by_draws():
-    report = tc.audit(partial(needs_many_uncertain_rows, p_norm=2), classes=2, budget=9000)
-    assert report.verdict == "no gain found"
-    assert any(not part.exact and part.resolution > 0 for part in report.searched)
-    assert 0 < report.resolution < 0.1 and "no gain found: nothing above 0.0" in report.summary
 
 
 # -- rounding is no gain -----------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ class Reproduction(NamedTuple):
     lie: Array
     """The predictions that score better."""
     outcomes: NDArray[np.int64]
-    """Every possible outcome, one per line; for a simulated proof, the draws."""
+    """Every possible outcome, one per line."""
     chances: NDArray[np.float64]
     """The chance of each."""
 
@@ -201,15 +201,13 @@ class Proof:
     gain: float
     """How much better the lie does on average, always positive."""
     bound: float
-    """What rounding could account for; of a simulated proof, how far the gain may be off."""
-    exact: bool
-    """Whether all outcomes were listed; else they were drawn, and the gain is beyond `bound` but for one in 10⁶."""
+    """What rounding could account for."""
     outcomes: NDArray[np.int64]
     chances: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the outcomes."""
-        names = ("world", "lie", "kind", "expected_truth", "expected_lie", "gain", "bound", "exact")
+        names = ("world", "lie", "kind", "expected_truth", "expected_lie", "gain", "bound")
         return {name: plain(getattr(self, name)) for name in names}
 
     @property
@@ -269,7 +267,6 @@ def prove(metric: Metric, frame: Frame, world: Matrix, lie: Matrix, kind: str) -
         expected_lie=float(sign * exact[1]),
         gain=float(exact[0] - exact[1]),
         bound=float(table.bound[0, 1]),
-        exact=True,
         outcomes=table.outcomes[possible],
         chances=table.chances[0][possible].astype(np.float64),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from .expectations import Proof
 from .search import Found
 
 WORDS = {
@@ -42,8 +41,3 @@ def findings(found: Found) -> tuple[Rewarded, ...]:
         best = max(found.lies, key=lambda lie: lie.gain)
         said = [Rewarded(best.kind, WORDS[best.kind], best.gain)]
     return tuple(said)
-
-
-def drawn_finding(proof: Proof) -> Rewarded:
-    """Return the finding of a proof from drawn outcomes: the one lie that was judged."""
-    return Rewarded(proof.kind, WORDS[proof.kind], proof.gain)

@@ -82,10 +82,8 @@ class AuditReport(Result):
 
     @property
     def resolution(self) -> float:
-        """The smallest gain that every part of the exact search would have seen; where all was drawn, of that."""
-        tried = [part for part in self.searched if part.worlds]
-        exact = [part for part in tried if part.exact]
-        return max((part.resolution for part in exact or tried), default=float("nan"))
+        """The smallest gain that every part of the search would have seen."""
+        return max((part.resolution for part in self.searched if part.worlds), default=float("nan"))
 
     def reproduce(self) -> Reproduction:
         """The arrays of the proof: the world, the lie, every outcome and its chance, as the metric takes them.
@@ -169,9 +167,7 @@ def _how_many(proof: Proof) -> str:
 
 
 def _how(proof: Proof) -> str:
-    if proof.exact:
-        return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
-    return f"{len(proof.outcomes)} draws: not exact, wrong with a chance of one in a million"
+    return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
 
 
 def lasting_text(lasting: Lasting) -> str:
@@ -200,7 +196,7 @@ def proof_lines(proof: Proof) -> list[str]:
     if len(times) > 12:
         lines.append(f"and {len(times) - 12} more kinds of row")
     truth, lie = (_value(value, proof.bound) for value in (proof.expected_truth, proof.expected_lie))
-    margin = f" ({'rounding' if proof.exact else 'chance'} explains at most {proof.bound:.1g})" if proof.bound else ""
+    margin = f" (rounding explains at most {proof.bound:.1g})" if proof.bound else ""
     return [*lines, f"expected value {truth} for the truth, {lie} for the lie{margin}"]
 
 
@@ -219,13 +215,6 @@ def _short(value: float) -> str:
 
 # -- the script --------------------------------------------------------------------------------------------------------
 
-_DRAWN = """rng = np.random.default_rng(0)
-def expected(p, draws=5000):
-    total = 0.0
-    for _ in range(draws):
-        y = (rng.random((len(world), 1)) >= world.cumsum(axis=1)[:, :-1]).sum(axis=1)
-        total += float({call}) / draws
-    return total"""
 _LISTED = """def expected(p):
     total = 0.0
     for y in itertools.product(*(np.flatnonzero(row) for row in world)):
@@ -243,7 +232,7 @@ def snippet(report: AuditReport) -> str:
     lines.append(_import(report.metric))
     lines += _sets(form, proof.classes)
     lines += [f"{name} = np.array({rows.tolist()!r})" for name, rows in (("world", proof.world), ("lie", proof.lie))]
-    lines.append((_LISTED if proof.exact else _DRAWN).format(call=_call(form, report.options)))
+    lines.append(_LISTED.format(call=_call(form, report.options)))
     lines.append('print("truth", expected(world), "lie", expected(lie))')
     return "\n".join(lines)
 

@@ -16,8 +16,8 @@ from truecal.core.parameters import described
 from truecal.results.evaluate import check_progress
 
 from .expectations import Proof, prove, simplest
-from .explanations import drawn_finding, findings
-from .lasting import ROWS, Lasting, at_300_rows, simulate
+from .explanations import findings
+from .lasting import ROWS, Lasting, at_300_rows
 from .metric import (
     ArrayKind,
     BinaryForm,
@@ -47,7 +47,7 @@ DEFAULT_CLASSES: dict[OutcomeKind, tuple[int, ...]] = {
 }
 EXPLAINED = 1500
 """Calls after a conviction that look for other ways of lying, so that findings can name them."""
-_SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}  # the rest, and what is left over, is simulated
+_SHARES = {"small": 0.35, "framed": 0.2, "grid": 0.3, "climb": 0.1}
 
 
 @described("An AuditReport.", outcomes='What classes are to the metric: "classes", "ordered", "labels" or "numbers".')
@@ -219,7 +219,7 @@ class _Auditor:
             reason=reason,
             lasting=lasting,
             proof=proof,
-            findings=() if proof is None else findings(found) if proof.exact else (drawn_finding(proof),),
+            findings=() if proof is None else findings(found),
             certificates=tuple(found.certificates),
             searched=tuple(found.searched),
             forms={k: metric.form for k, metric in self.metrics.items()},
@@ -274,11 +274,6 @@ class _Auditor:
             for part in (self._framed, self._grid, self._climb):
                 if not found.convicted:
                     part(found)
-            if not found.lies:
-                for k, metric in self.metrics.items():
-                    proof = simulate(found, metric, k, self.seed, self.meter.left // len(self.metrics))
-                    if proof is not None:
-                        return proof
         return self._smallest(found) if found.lies else None
 
     def _small(self, found: Found) -> None:

@@ -38,8 +38,6 @@ class Searched:
     worlds: int
     predictions: int
     resolution: float
-    exact: bool = True
-    """Whether all outcomes were listed; else they were drawn."""
 
 
 @final
