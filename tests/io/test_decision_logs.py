@@ -185,8 +185,10 @@ def test_gold_answers_that_do_not_fit_are_refused(tmp_path):
     log = lines(tmp_path / "a.jsonl", [{"custom_id": f"t{i}", "response": shapes.openai(made, i)} for i in range(N)])
     with pytest.raises(FileError, match=r'no gold answers.*"labels"'):
         read_decisions(log)
-    with pytest.raises(FileError, match="expected ids of the log and columns that are called as its questions"):
+    with pytest.raises(FileError, match="expected ids of the log, such as 't0', found others, such as 'other'"):
         read_decisions(log, labels=lines(tmp_path / "g.jsonl", [{"custom_id": "other", "team": "tech"}]))
+    with pytest.raises(FileError, match=r"columns that are called as the questions of the log 'team', .*, found"):
+        read_decisions(log, labels=lines(tmp_path / "k.jsonl", [{"custom_id": "t1", "group": "tech"}]))
     twice = lines(tmp_path / "h.jsonl", [{"custom_id": "t1", "team": "tech"}] * 2)
     with pytest.raises(FileError, match="one row of gold answers per id, 't1' comes twice"):
         read_decisions(log, labels=twice)

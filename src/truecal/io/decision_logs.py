@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -238,10 +238,7 @@ def read_decisions(
             answer = replace(_answer(request, record, name, raw), gold=truth)
             found.setdefault(f"{name} ({record.model})" if several else name, []).append(answer)
     if gold is not None and not gold.used:
-        raise gold.request.refuse(
-            f"expected ids of the log and columns that are called as its questions {listing(names)}, found the columns "
-            f"{listing(gold.rows[0] if gold.rows else ())}"
-        )
+        raise gold.refused(answered, names)
     questions, empty = {}, []
     for name, answers in found.items():
         made = _question(request, name, answers)
@@ -484,6 +481,17 @@ class _GoldFile:
         """How rows were matched."""
         how = "in the order of the records" if self.in_order else "by id"
         return f"gold answers from {path_text(self.request.path)}, matched {how}"
+
+    def refused(self, records: Sequence[_Record], names: Iterable[str]) -> FileError:
+        """Why no gold answer was found: other ids, or other columns."""
+        ids = [id_ for record in records for id_ in record.ids]
+        if not self.in_order and self.by_id.keys().isdisjoint(ids):
+            own = quote(next(iter(self.by_id), ""))
+            return self.request.refuse(f"expected ids of the log, such as {quote(ids[0])}, found others, such as {own}")
+        found = listing(self.rows[0] if self.rows else ())
+        return self.request.refuse(
+            f"expected columns that are called as the questions of the log {listing(names)}, found {found}"
+        )
 
     def of(self, record: _Record, name: str, alone: bool) -> Any:
         """The gold answer of a question; None where the file has none."""
