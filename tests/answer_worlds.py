@@ -10,6 +10,7 @@ import numpy as np
 import truecal as tc
 
 SHOWN_AS = {"binary": 2, "multiclass": 3, "ordered": 5, "multilabel": 4, "distribution": 7, "top": 3, "answers": 3}
+SHOWN_AS["survival"] = 3
 """How many classes, labels or thresholds each kind has where a world does not say."""
 KINDS = tuple(SHOWN_AS)
 
@@ -19,9 +20,10 @@ def _softmax(logits: Any) -> Any:
     return odds / odds.sum(axis=1, keepdims=True)
 
 
-def _classes(rng: Any, n: int, k: int, sharpen: float, shift: float) -> tuple[Any, Any]:
+def _classes(rng: Any, n: int, k: int, sharpen: float, shift: float, rare: bool) -> tuple[Any, Any]:
     """Labels, and probabilities whose logits are those of the labels, sharpened, with the first column shifted."""
     logits = 1.5 * rng.normal(size=(n, k))
+    logits[:, 0] -= 5.0 * rare
     y = (_softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     logits[:, 0] += shift
     return y, _softmax(sharpen * logits)
@@ -49,7 +51,13 @@ def arguments(
         centre = rng.normal(size=n)
         y = centre + rng.normal(size=n)
         return y, tc.forecasts.normal(centre + shift, np.full(n, 1 / sharpen)), {"thresholds": np.linspace(-3, 3, k)}
-    y, p = _classes(rng, n, k, sharpen, -4.0 if rare else shift)
+    if kind == "survival":
+        rate = np.exp(rng.normal(size=n) - (5.5 if rare else 1.3))
+        event, end = rng.exponential(1 / rate), rng.exponential(8.0, size=n)
+        horizons = np.arange(1.0, k + 1)
+        risk = 1 - np.exp(-sharpen * rate[:, None] * horizons)
+        return (np.minimum(event, end), event <= end), risk, {"horizons": horizons}
+    y, p = _classes(rng, n, k, sharpen, shift, rare)
     if kind == "ordered":
         return y + 1, p, {"task": "ordered", "labels": list(range(1, k + 1))}
     if kind == "multiclass":
@@ -59,45 +67,50 @@ def arguments(
     return y == top, p.max(axis=1), {}
 
 
-def _evaluate(kind: str, n: int, **about: Any) -> Any:
-    y, p, options = arguments(kind, n, **about)
+def evaluated(kind: str, y: Any, p: Any, options: Any) -> Any:
+    """The Evaluation of arguments of a kind."""
     if kind == "top":
         return tc.evaluate(None, tc.TopPredictions(y, p), name="model", n_resamples=199)
-    if kind == "answers":
+    if kind == "answers":  # "a" is the right answer, and given so often
         rng = np.random.default_rng(1)
-        right = rng.random((n, 8)) < p[:, None]
-        answers = [["a" if one else f"b{rng.integers(3)}" for one in row] for row in right]
-        return tc.from_samples(answers, ["a" if one else "c" for one in y], name="model", n_resamples=199)
+        answers = np.where(rng.random((len(y), 8)) < np.asarray(p)[:, None], "a", "b")
+        return tc.from_samples(answers, reference=np.where(y, "a", "b"), name="model", n_resamples=199)
     return tc.evaluate(y, p, name="model", n_resamples=199, **options)
+
+
+def _evaluate(kind: str, n: int, **about: Any) -> Any:
+    return evaluated(kind, *arguments(kind, n, **about))
 
 
 def _recalibrated(kind: str) -> Any:
     """Probabilities of one half of the rows by a map that was fitted on the other half."""
-    if kind == "distribution":
+    if kind in ("distribution", "answers", "survival"):
         return None
     y, p, options = arguments(kind, 4000, sharpen=1.6)
-    flat = kind in ("binary", "top", "answers")
-    if kind == "multilabel":
-        maps = [tc.BetaScaling().fit(p[:2000, j], y[:2000, j]) for j in range(p.shape[1])]
-        fixed = np.column_stack([one.predict_proba(p[2000:, j])[:, 1] for j, one in enumerate(maps)])
-    elif flat:
-        fixed = tc.BetaScaling().fit(p[:2000], np.asarray(y)[:2000]).predict_proba(p[2000:])[:, 1]
-    else:
-        fitted = tc.TemperatureScaling().fit(np.log(p[:2000]), np.searchsorted(np.asarray(options["labels"]), y[:2000]))
-        fixed = fitted.predict_proba(np.log(p[2000:]))
-    if kind == "top":
-        return tc.evaluate(None, tc.TopPredictions(y[2000:], fixed), name="model", n_resamples=199)
-    return None if kind == "answers" else tc.evaluate(y[2000:], fixed, name="model", n_resamples=199, **options)
+    if kind in ("binary", "top", "multilabel"):
+        columns = list(zip(np.atleast_2d(p.T), np.atleast_2d(np.asarray(y).T), strict=True))
+        fitted = [tc.BetaScaling.from_probabilities().fit(u[:2000], z[:2000]) for u, z in columns]
+        fixed = [one.predict_proba(u[2000:])[:, 1] for one, (u, _) in zip(fitted, columns, strict=True)]
+        return evaluated(kind, y[2000:], fixed[0] if p.ndim == 1 else np.column_stack(fixed), options)
+    place = {name: j for j, name in enumerate(options["labels"])}
+    logits, index = np.log(p), np.array([place[name] for name in y])
+    fitted_map = tc.TemperatureScaling().fit(logits[:2000], index[:2000])
+    return evaluated(kind, y[2000:], fitted_map.predict_proba(logits[2000:]), options)
 
 
-WORLDS: dict[str, Callable[[str], Any]] = {
+SMALL: dict[str, Callable[[str], Any]] = {
     "calibrated": lambda kind: _evaluate(kind, 2000),
     "over-confident": lambda kind: _evaluate(kind, 2000, sharpen=1.8),
     "20 rows": lambda kind: _evaluate(kind, 20, sharpen=1.8),
     "2 rows": lambda kind: _evaluate(kind, 2, sharpen=1.8),
     "1% positives": lambda kind: _evaluate(kind, 4000, rare=True, sharpen=1.3),
-    "1,000 classes": lambda kind: None if kind in ("binary", "top", "answers") else _evaluate(kind, 400, k=1000),
     "recalibrated": _recalibrated,
+}
+LARGE: dict[str, Callable[[str], Any]] = {
+    "1,000 classes": lambda kind: (
+        None if kind in ("binary", "top", "answers", "survival") else _evaluate(kind, 400, k=1000)
+    ),
     "one million": lambda kind: _evaluate(kind, 1_000_000, sharpen=1.02) if kind in ("binary", "top") else None,
 }
+WORLDS = SMALL | LARGE
 """The Evaluation of every kind on each data set; None where a kind does not have it."""

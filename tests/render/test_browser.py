@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 
 import pytest
@@ -13,6 +14,7 @@ import truecal as tc
 from truecal.core.result import clean
 from truecal.render.report.text import shorten
 from truecal.report import write_report
+from truecal.results.diagram import main_diagram
 
 pytestmark = [
     pytest.mark.heavy,
@@ -88,11 +90,13 @@ def test_errors_that_are_all_truthful_are_called_so_on_both_sides(browser, folde
 
 
 def test_the_first_screen_answers_at_once(browser, folder):
-    """Leaderboard and cards above the fold of a laptop, the diagrams of the three best models next, all with bands."""
+    """Verdict, leaderboard and what to do above the fold of a laptop, then the gaps and the three best models' bins."""
     browser.open(folder / "page.html", width=1280, height=800)
     bottom = "document.querySelector('%s').getBoundingClientRect().bottom"
-    assert browser.run(bottom % ".lead") < 800 and browser.run(bottom % ".cards") < 800
-    assert browser.run("document.getElementById('diagram-0').getBoundingClientRect().top") < 800
+    assert browser.run(bottom % ".verdict") < browser.run(bottom % ".lead") < browser.run(bottom % ".advice") < 800
+    assert browser.run(bottom % ".gaps") < browser.run(
+        "document.getElementById('diagram-0').getBoundingClientRect().top"
+    )
     best = [row["model"] for row in cases.flipping().leaderboard()[:3]]
     chosen = "[0, 1, 2].map(i => document.getElementById(`model-${i}`).selectedOptions[0].textContent)"
     assert browser.run(chosen) == best
@@ -360,14 +364,26 @@ def test_dark_and_print_change_the_ink_of_the_charts(browser, folder):
     assert found["light"] != found["dark"]
     browser.emulate("print", "dark")
     assert browser.run(ink) == "rgb(0, 0, 0)"
-    assert browser.run("getComputedStyle(document.getElementById('play')).display") == "none"
+    assert browser.run("document.getElementById('play').offsetParent") is None
     browser.emulate("screen")
 
 
-def test_prints_to_paper(browser, folder):
-    browser.open(folder / "page.html")
+@pytest.mark.parametrize("name", ["page", "one"])
+def test_prints_on_two_pages(browser, folder, name):
+    browser.open(folder / f"{name}.html")
+    browser.emulate("print")
     paper = browser.pdf()
-    assert paper.startswith(b"%PDF-") and paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") >= 2
+    browser.emulate("screen")
+    assert paper.startswith(b"%PDF-") and len(re.findall(rb"/Type\s*/Page[^s]", paper)) <= 2
+
+
+def test_diagrams_carry_their_numbers(browser, folder):
+    browser.open(folder / "page.html")
+    label = browser.run("document.getElementById('diagram-0').getAttribute('aria-label')")
+    name = cases.flipping().leaderboard()[0]["model"]
+    diagram = main_diagram(cases.flipping().evaluations[name].reliability)
+    assert diagram is not None
+    assert label.startswith(f"Reliability diagram of {name}: confidence ") and label.count("accuracy") == diagram.n_bins
 
 
 def test_charts_follow_the_width_of_the_window(browser, folder):

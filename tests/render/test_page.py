@@ -25,6 +25,7 @@ from truecal.render.report.content import MOST_POINTS, SCALE
 from truecal.render.report.measures import measure
 from truecal.render.report.text import distinct, interval, script_json, shorten
 from truecal.report import render_report, write_report
+from truecal.results.comparison import rank_text
 
 pytestmark = pytest.mark.slow
 
@@ -85,13 +86,25 @@ def hostile():
     return Page(render_report(cases.hostile(), title=cases.HOSTILE[1], classes=cases.HOSTILE[:5]))
 
 
-def test_opens_with_the_leaderboard_then_the_verdict_in_three_cards(page):
+def test_opens_with_the_verdict_then_the_leaderboard_what_to_do_and_who_is_calibrated(page):
     verdict = cases.flipping().verdict
-    places = [page.text.index(words) for words in ("best score first", *verdict.sentences, "bin by bin", "Details")]
-    assert len(verdict.sentences) == 3 and places == sorted(places)
-    cards = [a for tag, a in page.elements if tag == "div" and (a.get("class") or "").startswith("card ")]
-    assert len(cards) == 3
-    assert "The story." in Page(render_report(cases.flipping(), intro="The story.")).text.split("best score first")[0]
+    parts = (verdict.predictive, verdict.ece, "lowest Brier first", "What should I do now?", "Who is calibrated?")
+    places = [page.text.index(words) for words in (*parts, "bin by bin", "Details")]
+    assert places == sorted(places)
+    assert [tag for tag, a in page.elements if a.get("class") == "verdict"] == ["p"]
+    assert "The story." in Page(render_report(cases.flipping(), intro="The story.")).text.split("lowest Brier")[0]
+
+
+def test_gaps_are_drawn_largest_first_with_their_numbers(page):
+    found = cases.flipping().evaluations.values()
+    gaps = sorted((one.gap for one in found if one.gap is not None), key=lambda gap: -gap.points)
+    said = [a["aria-label"] for tag, a in page.elements if tag == "svg" and "aria-label" in a]
+    assert said == [f"gap {points_text(gap.points)} {gap_interval(gap)}".strip() + " points" for gap in gaps]
+
+
+def test_one_model_opens_with_a_sentence_that_names_it():
+    page = Page(render_report(tc.evaluate([0, 1] * 400, [0.4, 0.6] * 400, name="lucky", n_resamples=99)))
+    assert "lucky is not calibrated: too low by" in page.text or "lucky is not calibrated: under-confident" in page.text
 
 
 def test_what_needs_explaining_is_folded(page):
@@ -109,7 +122,7 @@ def test_the_leaderboard_is_that_of_the_comparison(page):
     text = render_report(comparison)
     board = comparison.leaderboard()
     assert cells(text, "ECE") == [f"{row['ece']:.4f}" for row in board]
-    assert cells(text, "rank") == [f"{row['rank']:g}" for row in board]
+    assert cells(text, "rank") == [rank_text(row) for row in board]
     assert cells(text, "accuracy") == [f"{row['accuracy']:.1%}" for row in board]
     assert [comparison.names[i] for i in page.data["board"]] == [row["model"] for row in board]
     assert not cells(text, "p")  # nine draws are no test
@@ -341,7 +354,7 @@ def test_an_evaluation_has_a_page_of_its_own():
     assert "<i>left</i>" in found.text
     for words in ("Leaderboard", "Flips", "Who dominates whom", "number of bins?"):
         assert words not in found.text
-    assert found.data["ways"] == {} and "How well it predicts" in found.text
+    assert found.data["ways"] == {} and "What should I do now?" in found.text
 
 
 def test_top_class_only_and_absolute_errors_only():

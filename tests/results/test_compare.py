@@ -227,7 +227,7 @@ def test_names_are_escaped_in_html_and_shown_as_they_are_in_text(data):
 
 def test_text_shows_the_leaderboard_and_the_verdict(comparison):
     first, *rest = repr(comparison).splitlines()
-    assert first == "3 models, 400 samples, best score first"
+    assert first == "3 models, 400 samples, lowest Brier first"
     assert rest[1].split()[:2] == ["#", "model"] and "Brier" in rest[1] and rest[2].split()[:2] == ["1", "true"]
     assert max(map(len, rest[1:5])) <= 80
     assert list(comparison.verdict.sentences) == rest[6:9]

@@ -15,7 +15,7 @@ from truecal import paired_difference
 from truecal.inference.standing import Standing
 from truecal.kinds import TopPredictions
 from truecal.results.compare import compare
-from truecal.results.verdict import CalibrationClaim, _favours, standings
+from truecal.results.verdict import CalibrationClaim, favoured, standings
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_equal_models_cannot_be_told_apart():
 def test_rows_that_differ_alike_tell_no_models_apart():
     """Three equal rows that came true: what was seen does not vary, which is no evidence."""
     result = compare(np.ones(3, int), {"a": [0.4] * 3, "b": [0.9] * 3}, n_bins=1, errors=["binary"])
-    assert "b and a predict best: Brier 0.01, no significant difference" in result.verdict.predictive
+    assert "b and a predict best: Brier 0.0100, no significant difference" in result.verdict.predictive
     assert result.pair("a", "b").lower_loss is None and result.pair("a", "b").condition == "cannot be told"
 
 
@@ -133,7 +133,7 @@ def test_notions_that_disagree_are_both_named():
     words = "Top-class calibration favours mixed over bold, per-class favours bold."
     assert result.verdict.calibration.endswith(words)
     assert result.verdict.calibration.startswith(
-        "Not calibrated: bold (over-confident), mixed (over-confident, by at least "
+        "Not calibrated: bold (over-confident), mixed (over-confident over all classes, by at least "
     )
 
 
@@ -143,11 +143,11 @@ def claim(notion, better, worse):
 
 def test_pairs_that_two_notions_turn_are_counted():
     agree = [claim("confidence", "a", "b"), claim("classwise", "a", "b")]
-    assert _favours(agree) == []
+    assert favoured(agree) == []
     many = [claim("confidence", "a", "b"), claim("confidence", "a", "c"), claim("classwise", "b", "a")]
-    assert _favours(many) == ["Top-class calibration favours a over b, per-class favours b."]
+    assert favoured(many) == ["Top-class calibration favours a over b, per-class favours b."]
     both = [*many, claim("classwise", "c", "a")]
-    assert _favours(both) == ["Top-class calibration favours a over b, per-class favours b (2 pairs in all)."]
+    assert favoured(both) == ["Top-class calibration favours a over b, per-class favours b (2 pairs in all)."]
 
 
 # -- standings --------------------------------------------------------------------------------------------------------
@@ -270,8 +270,7 @@ def test_what_ece_would_have_said_depends_on_the_bins():
     models = {"cancels": TopPredictions(correct, confidence), "steady": TopPredictions(correct, steady)}
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict
     assert verdict.ece == (
-        "ECE ranks steady first at 10 bins, cancels at 1 bin. "
-        "As the number of bins changes, 1 of 1 pairs swap places under ECE, 0 under the score."
+        "ECE ranks steady first at 10 bins, cancels at 1 bin; 1 of 1 pairs swap places as the number of bins changes."
     )
     models["off"] = TopPredictions(correct, np.full(100, 0.3))  # worst at any bin count
     verdict = compare(None, models, n_bins=(1, 10), n_resamples=19).verdict

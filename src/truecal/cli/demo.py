@@ -93,12 +93,13 @@ def base_rates(data: Splits) -> NDArray[Any]:
 def story(result: Comparison) -> str:
     """What the demo shows, as far as this run bears it out."""
     from ..results.ranking import ECE_NAMES
+    from ..results.verdict import loss_title
 
     by_ece = [r.order[0] == CHEAT for r in result.rankings if r.error in ECE_NAMES]
-    by_score = [r.order[-1] == CHEAT for r in result.rankings if (r.error, r.by) == (result.headline, "score")]
-    if not (all(by_ece) and all(by_score)):
+    last = result.rows_of_columns()[-1].model
+    if not all(by_ece) or last.name != CHEAT:
         return STAGE
-    told = f"{STAGE} ECE ranks it first; the score ranks it last at every number of bins."
+    told = f"{STAGE} ECE ranks it first at every number of bins; by {loss_title(last)} it is last."
     gap = result.evaluations[CHEAT].gap
     if result.verdict.standings[CHEAT].state == "rejected" and gap is not None and gap.points < SMALL_GAP:
         told += f" {TINY}"

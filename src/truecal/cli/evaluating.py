@@ -102,7 +102,7 @@ def compare(
 ) -> None:
     """Compare models on the same samples: which predicts better, which is miscalibrated, and how certain that is.
 
-    One line per model, best score first, then three sentences. Examples:
+    One line per model, lowest loss first, then three sentences. Examples:
 
     - `truecal compare a.npz b.npz c.csv --labels y.npy`
 

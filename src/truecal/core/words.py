@@ -40,6 +40,16 @@ def points_text(value: float | None) -> str:
     return f"{max(0.0, value):.{1 if value < 9.95 else 0}f}"
 
 
+def count_text(n: int) -> str:
+    """A number of rows: "2000", "1,000,000".
+
+    >>> from truecal.core.words import count_text
+    >>> count_text(2000), count_text(1_000_000)
+    ('2000', '1,000,000')
+    """
+    return f"{n:,}" if n >= 10_000 else str(n)
+
+
 def p_text(pvalue: float, bound: bool = False) -> str:
     """A p-value: "p = 0.032", "p ≤ 0.001" where it is a bound, "p < 0.0001" where it is tiny.
 

@@ -36,19 +36,25 @@ class ViewValue:
     """Whether no draw was as extreme, so that the p-value is a bound."""
 
     def __str__(self) -> str:
-        test = "" if self.pvalue is None else f", {p_text(self.pvalue, self.at_floor)}"
-        rates = f"predicted {self.mean_report:.1%}, observed {self.frequency:.1%}"
-        return f"{self.name}: gap {gap_text(self.gap)}{test}; {rates}"
+        said, came, *_ = self.texts
+        return f"{self.name}: says {said}, happens {came}, gap {gap_text(self.gap)}{self.p and f', p {self.p}'}"
 
     @property
-    def points_text(self) -> str:
-        """The gap as people read it."""
-        return points_text(self.gap.points)
+    def texts(self) -> tuple[str, str, str, str]:
+        """What it says and what happens, the gap, and its interval where it can be trusted."""
+        gap = self.gap
+        return (
+            f"{self.mean_report:.1%}",
+            f"{self.frequency:.1%}",
+            points_text(gap.points),
+            gap_interval(gap) or "unreliable",
+        )
 
     @property
-    def interval_text(self) -> str:
-        """The interval of the gap, where it can be trusted."""
-        return gap_interval(self.gap) or "unreliable"
+    def p(self) -> str:
+        """The p-value, such as "0.4" or "≤ 0.02"."""
+        text = "" if self.pvalue is None else p_text(self.pvalue, self.at_floor)
+        return text.removeprefix("p ").removeprefix("= ")
 
     def to_row(self) -> dict[str, Any]:
         """A row of a table."""

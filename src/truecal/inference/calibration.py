@@ -197,7 +197,7 @@ class CalibrationTest(Result):
         if not self.n_resamples:
             return "\n".join([*lines, f"  calibrated?   undecided: {self.null}"])
         lines.append(f"  calibrated?   {self.standing.words}")
-        if self.pvalue <= NAMED and self.strongest:
+        if self.pvalue <= NAMED and self.strongest and not (self.standing.answer == "no" and self.standing.why):
             lines.append(f"  strongest violation: {self.strongest}")
         joint = ", together" if len(self.details) > 1 else ""
         lines.append(f"  {self.name}, {self.n_resamples} draws: {self.pvalue_text}{joint}")

@@ -80,7 +80,8 @@ class MeanGap(Result):
 
     `pvalue` is that of a gap as large if the reports are right on average, and `spread_pvalue` that of a slope as far
     from 1 (NaN where it does not apply); `extreme` is positive where predictions are too extreme. Both axes together
-    name a wrong direction in at most the share `clear` of samples (Holm). `se` is undefined (NaN) where all rows are
+    name a wrong direction in at most the share `clear` of samples (Holm); `clear` is 0, so that no direction is named,
+    where a calibration test did not reject. `se` is undefined (NaN) where all rows are
     alike.
 
     For anything about classes the report is the confidence in the top class and the outcome whether it was right, so a

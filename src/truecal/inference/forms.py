@@ -400,9 +400,9 @@ def tails(forms: tuple[Form, ...], loudest: float) -> Array:
 
 
 def farthest(loud: Array, forms: tuple[Form, ...]) -> int:
-    """The form with the strongest violation; of those beyond all doubt, the one with the largest share."""
+    """The form with the strongest violation; of those beyond all doubt, the first with the largest share."""
     share = np.log([form.share for form in forms])
-    return int(np.lexsort((loud, np.minimum(loud - share, _CERTAIN) + share))[-1])
+    return int(np.argmax(np.minimum(loud - share, _CERTAIN) + share))
 
 
 def words(name: str, sign: float) -> str:

@@ -17,7 +17,7 @@ from ..kinds.own_levels import own_levels
 from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample, where_inferred
 from .checks import Options, check_groups, check_level, read_error
-from .direction import MeanGap, gap_of
+from .direction import NO_DIRECTION, MeanGap, gap_of
 from .spread import Spread, spreads
 
 
@@ -121,13 +121,14 @@ def gap_from(spread: Spread, word: str, level: float, n_bins: int | None, n_samp
 
 
 def agreeing(gap: Gap, rejected: bool, low: float) -> Gap:
-    """The gap whose interval excludes 0 exactly where a test rejects, whose forms show `low` points or more.
+    """The gap whose interval excludes 0, and that has a direction, only where a test rejects, which shows `low` points.
 
     The lower end is that of the interval where this is above 0 as well; else that of the forms."""
     if gap.low != gap.low:
         return gap
     if not rejected:
-        return replace(gap, low=min(gap.low, 0.0), high=max(gap.high, 0.0))
+        word = gap.direction if gap.direction == "no direction" else NO_DIRECTION
+        return replace(gap, low=min(gap.low, 0.0), high=max(gap.high, 0.0), direction=word)
     low = gap.low if gap.low > 0 else max(gap.low, low)
     return replace(gap, points=max(gap.points, low), low=low, high=max(gap.high, low))
 

@@ -197,7 +197,7 @@ class Kind(ABC):
         """The same as a sentence."""
         if scale is not None:
             said, came = scale.texts(predicted, observed)
-            return f"On average it says {said}, and {came} happens{scale.about}"
+            return f"On average it says {said}, and the outcome is {came}{scale.about}"
         return f"On average it says {predicted:.1%} and is right {observed:.1%} of the time"
 
     def width_text(self, n_classes: int | None) -> str:

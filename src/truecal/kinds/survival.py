@@ -203,6 +203,10 @@ class SurvivalKind(Kind):
     def says_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
         return f"says {predicted:.1%}, happens {observed:.1%}{'' if scale is None else scale.about}"
 
+    def rates_text(self, predicted: float, observed: float, scale: Scale | None = None) -> str:
+        about = "" if scale is None else scale.about
+        return f"On average it says {predicted:.1%}, and that happens {observed:.1%} of the time{about}"
+
     def width_text(self, n_classes: int | None) -> str:
         return f"{n_classes} horizon{'s' * (n_classes != 1)}"
 

@@ -298,7 +298,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
             raise ValueError(f"Unknown label type: continuous; y must hold classes, got {y[row]!s} at row {row}")
         if self.labels is None:
             self.classes_ = np.arange(k)
-            return check_labels(y, k, name="y")
+            return check_labels(y.astype(np.int64) if y.dtype == bool and k == 2 else y, k, name="y")
         names = as_array(self.labels, "labels")
         _refuse_recoded(y, names, k)
         codes = check_labels(y, k, labels=names, name="y")

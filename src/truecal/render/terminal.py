@@ -135,7 +135,7 @@ def _interval(low: float | None, high: float | None, sign: str = "") -> str:
 
 
 def comparison(result: Comparison, *, details: bool = False, story: str = "", verbose: bool = False) -> None:
-    """One line per model, best score first, then the sentences; with details loss + U, flips, theorem and dominance."""
+    """One line per model, lowest loss first, then the sentences; with details loss + U, flips, theorem, dominance."""
     console = _console()
     _say(console, f"{result.title}\n")
     heads, rows = result.table()
@@ -224,7 +224,8 @@ def calibration_test(result: CalibrationTest, notes: Sequence[str] = (), verbose
         word = {"yes": "Passed", "no": "Failed"}.get(result.verdict, "Undecided")
         verdict = f"{word} at --max-gap {result.max_gap:g}: {result.sentence}"
     console.print(Text(verdict, style="bold"), soft_wrap=not console.is_terminal)
-    _say(console, "", repr(result))
+    told = (f"  calibrated?   {result.sentence}", f"  {result.sentence}")
+    _say(console, "", *(line for line in repr(result).split("\n") if line not in told))
     _notes(console, notes if verbose else (), verbose)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.types import Groups
+from ..core.words import points_text
 from ..inference.features import ALL_ROWS
 from ..inference.planning import rows_needed
 from ..inference.repair import FEWEST, NONE, REFIT, repair_of
@@ -40,8 +41,8 @@ def _recalibrate(result: Evaluation, inputs: Inputs, clusters: Groups | None) ->
         return []
     before, after = found.candidate(NONE), found.candidate(found.best)
     how = "fit a new map (truecal recalibrate)" if found.best == REFIT else f"apply {found.map.text}"
-    gap = f"gap {max(0.0, before.gap):.1f} → {max(0.0, after.gap):.1f} points"
-    return [f"Recalibrate: {how}; {gap}, score {before.score:.4f} → {after.score:.4f} on rows it was not fitted on."]
+    gap = f"gap {points_text(before.gap)} → {points_text(after.gap)} points, " if after.gap < before.gap else ""
+    return [f"Recalibrate: {how}; {gap}score {before.score:.4f} → {after.score:.4f} on rows it was not fitted on."]
 
 
 def _segment(result: Evaluation) -> list[str]:
@@ -66,7 +67,7 @@ def _threshold(inputs: Inputs, clusters: Groups | None) -> list[str]:
 
 def _collect(result: Evaluation, inputs: Inputs) -> list[str]:
     gap = result.gap
-    if gap is None or gap.low > 0 or (gap.high <= SEEN and not gap.note):
+    if gap is None or result.as_row.standing.answer == "no" or gap.low > 0 or (gap.high <= SEEN and not gap.note):
         return []
     needed = rows_needed(SEEN, y_proba=inputs.kind.confidence(inputs.reports))
     more = needed - inputs.n_samples

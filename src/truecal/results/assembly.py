@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ..core.words import count_text
 from ..evidence.evidence import Evidence
 from ..inference.calibration import FEWEST
 from ..inference.gaps import agreeing
@@ -47,6 +48,7 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
     """Every model with the result of its test, corrected over all of them, and gaps that agree with it.
 
     The interval of a gap excludes 0 where the test rejects for a reason that the gap shows, and only where it rejects.
+    A direction is named only where it rejects.
     """
     out = {}
     for name, standing in standings(evaluations, level).items():
@@ -70,6 +72,8 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
                 else row
                 for row in errors
             )
+            if not rejected:
+                found = replace(found, direction=replace(found.direction, clear=0.0))
         found = replace(found, gaps=gaps, errors=errors, views=views)
         gap = found.gap if found.gap is not None and not found.gap.note and found.gap.high == found.gap.high else None
         about: dict[str, Any] = (
@@ -85,7 +89,9 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
                 "note": found.gap.note,
             }
             test = replace(test, **points)
-        out[name] = replace(found, test=test, standing=replace(standing, rows=f"{found.n_samples} {rows}", **about))
+        out[name] = replace(
+            found, test=test, standing=replace(standing, rows=f"{count_text(found.n_samples)} {rows}", **about)
+        )
     return out
 
 

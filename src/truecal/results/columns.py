@@ -82,6 +82,16 @@ def number_text(value: float, digits: str = "") -> str:
     return f"{value:{digits or f'.{digits_of(abs(value))}f'}}"
 
 
+def off_text(direction: str) -> str:
+    """A direction as tables show it.
+
+    >>> from truecal.results.columns import off_text
+    >>> off_text("too high and over-confident"), off_text("no clear direction")
+    ('high, over', '')
+    """
+    return ", ".join(filter(None, (_SHORT.get(part.removesuffix(ON_SCALE)) for part in direction.split(" and "))))
+
+
 def _at(*places: Place) -> frozenset[Place]:
     return frozenset(places)
 
@@ -162,7 +172,7 @@ COLUMNS: list[Column] = [
         "direction",
         "off",
         lambda row: row.model.direction.word,
-        text=lambda row: _SHORT.get(row.model.direction.word.removesuffix(ON_SCALE), ""),
+        text=lambda row: off_text(row.model.direction.word),
         shown=_at("table", "data"),
         right=False,
     ),

@@ -15,6 +15,7 @@ from ..core.extras import require
 from ..core.result import html_text, plain, table_html
 from ..core.tables import Head, ranked_lines
 from ..core.types import Array, Groups
+from ..core.words import count_text
 from ..evidence.evidence import Evidence
 from ..evidence.memory import copies_text
 from ..evidence.values import ErrorValue
@@ -28,7 +29,7 @@ from .evaluation import Evaluation
 from .measurement import Measurement
 from .ranking import Dominance, dominance, flips, ranks, tied
 from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
-from .verdict import Verdict, give_verdict
+from .verdict import Verdict, give_verdict, loss_title
 
 By = Literal["value", "score"]
 
@@ -206,32 +207,34 @@ class Comparison(Measurement):
         return pd.DataFrame(rows)
 
     def rows_of_columns(self) -> list[Row]:
-        """What columns are read from, best score first."""
-        order = sorted(self.names, key=lambda name: self._place(self.evaluations[name]))
+        """What columns are read from, lowest loss first."""
+        order = sorted(self.names, key=lambda name: self.evaluations[name].ranking_loss)
         eces = [self.evaluations[name].ece for name in order]
         by_ece = [None] * len(order) if None in eces else ranks(tied(eces)).tolist()
         found = zip(order, by_ece, strict=True)
         return [replace(self.evaluations[name].as_row, ece_rank=place) for name, place in found]
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """Models by their score, best first: rank, name, and every column of data.
+        """Models by their loss, lowest first: rank, the ranks that the data allow, name, and every column of data.
 
-        `pvalue` is that of the model's calibration test, corrected over the models. Where no truthful error was
-        measured there is no score, and the models come in the order of their confidence loss.
+        `rank_low` is 1 more than the number of models whose loss is significantly lower, and `rank_high` leaves out
+        those whose loss is significantly higher, both corrected over all pairs. `pvalue` is that of the model's
+        calibration test, corrected over the models.
         """
         rows = self.rows_of_columns()
-        places = ranks(tied([self._place(row.model) for row in rows])).tolist()
-        heads = [{"rank": place, "model": row.model.name} for place, row in zip(places, rows, strict=True)]
+        places = ranks(tied([row.model.ranking_loss for row in rows])).tolist()
+        heads = [
+            {"rank": place, "rank_low": low, "rank_high": high, "model": row.model.name}
+            for place, row in zip(places, rows, strict=True)
+            for low, high in [self.verdict.ranks.get(row.model.name, (place, place))]
+        ]
         return [head | record(row) for head, row in zip(heads, rows, strict=True)]
-
-    def _place(self, found: Evaluation) -> float:
-        """What a row of the leaderboard is ordered by."""
-        return float(found.loss("confidence_loss").value if found.score is None else found.score)
 
     @property
     def title(self) -> str:
         """How many models and samples, and what they are ordered by."""
-        return f"{len(self.names)} models, {self.n_samples} samples, best score first"
+        by = loss_title(self._first)
+        return f"{len(self.names)} models, {count_text(self.n_samples)} samples, lowest {by} first"
 
     def table(self, *places: Place) -> tuple[list[Head], list[list[str]]]:
         """The heads and rows of the table of models."""
@@ -239,7 +242,7 @@ class Comparison(Measurement):
         columns = columns_at(rows, *(places or ("table",)))
         heads = [Head("rank"), Head("model", False), *(Head(column.title, column.right) for column in columns)]
         cells = zip(board, texts(rows, columns), strict=True)
-        return heads, [[f"{row['rank']:g}", row["model"], *line] for row, line in cells]
+        return heads, [[rank_text(row), row["model"], *line] for row, line in cells]
 
     def explain(self) -> str:
         """Which model predicts best, and what its numbers mean, in sentences for people who do not read tables."""
@@ -258,6 +261,12 @@ class Comparison(Measurement):
         shown = [row.model for row in self.rows_of_columns()[:MOST_SHOWN]]
         pictures = "".join(reliability_svg(found.reliability, found.name) for found in shown)
         return f'{body}{words}<div style="overflow-x: auto; white-space: nowrap">{pictures}</div>'
+
+
+def rank_text(row: Mapping[str, Any]) -> str:
+    """The ranks that the data allow, such as "1" or "2-4"."""
+    low, high = row["rank_low"], row["rank_high"]
+    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
 
 
 def _flat_pair(pair: Pair) -> dict[str, Any]:
@@ -293,6 +302,7 @@ def make_comparison(
     for name, e in evaluations.items():
         own = copies_text(evidence[name].copies, e.n_samples)
         notes += [note for note in e.notes if note != own]
+    pairs = tuple(_pairs(evaluations, evidence, level, clusters))
     return Comparison(
         names=names,
         n_samples=first.n_samples,
@@ -300,10 +310,10 @@ def make_comparison(
         level=level,
         evaluations=evaluations,
         rankings=rankings,
-        pairs=tuple(_pairs(evaluations, evidence, level, clusters)),
+        pairs=pairs,
         flips=turned,
         dominance=order,
-        verdict=give_verdict(evaluations, evidence, clusters, rankings, turned),
+        verdict=give_verdict(evaluations, evidence, clusters, rankings, turned, pairs),
         notes=tuple(dict.fromkeys(notes)),
     )
 

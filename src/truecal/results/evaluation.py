@@ -10,6 +10,7 @@ from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
 from ..core.result import Pictured, html_text, plain, table_html
+from ..core.words import count_text
 from ..evidence.of_answers import Sampling
 from ..evidence.values import ErrorValue, LossValue, Reliability, errors_with_gap
 from ..evidence.views import ViewValue
@@ -118,6 +119,14 @@ class Evaluation(Pictured, Measurement):
         return next((value for value in self.losses if value.name == name), None)
 
     @property
+    def ranking_loss(self) -> float:
+        """The number that models are ordered by: the loss of the headline error, in the units of its name."""
+        if self.main_loss is not None and self.scored_by_loss:
+            return self.main_loss.value
+        loss = self.row(self.headline).loss
+        return self.loss("confidence_loss").value if loss is None else loss
+
+    @property
     def scored_by_loss(self) -> bool:
         """Whether the main loss is the one in the score."""
         return bool(ERRORS[self.headline].property.loss_name)
@@ -206,7 +215,7 @@ class Evaluation(Pictured, Measurement):
     def size_text(self) -> str:
         """Rows and classes, such as "2000 samples, 3 classes"."""
         width = self.about.width_text(self.n_classes) if self.sampling is None else self.sampling.answers_text
-        return f"{self.n_samples} {self.about.row_word}, {width}"
+        return f"{count_text(self.n_samples)} {self.about.row_word}, {width}"
 
     @property
     def says(self) -> str:
@@ -224,7 +233,7 @@ class Evaluation(Pictured, Measurement):
         >>> y = rng.random(2000) < chances
         >>> print(tc.evaluate(y, chances**2, n_resamples=99).explain())  # doctest: +ELLIPSIS
         On average it says 33...%, and that happens ...% of the time: it is too low by ... points.
-        This is more than chance, which would look so in about one sample in 100.
+        This is more than chance: a calibrated model looks so in at most one sample in 100.
         Its probabilities are typically ... points off (between ... and ...), so recalibrate it before ...
         """
         return "\n".join(explanation(self))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..core.words import points_text
 
 if TYPE_CHECKING:
@@ -16,21 +18,32 @@ SMALL = 2.0
 def explanation(found: Evaluation) -> tuple[str, ...]:
     """Three sentences: the rates, whether the difference is chance, and what follows."""
     rates = found.about.rates_text(found.direction.mean_report, found.direction.mean_outcome, found.scale)
-    first = f"{rates}: it is {found.direction.sized}." if found.direction.sized else f"{rates}."
-    return first, *_rest(found)
+    off = found.direction.sized + _ends(found)
+    return (f"{rates}: it is {off}." if off else f"{rates}."), *_rest(found)
+
+
+def _ends(found: Evaluation) -> str:
+    """What is said and what happens in the first and the last bin, where means do not show the direction."""
+    diagram = found.reliability.get(found.headline)
+    if not found.about.one_event or not found.direction.direction.spread or diagram is None:
+        return ""
+    said, came = (np.asarray(x)[0] for x in (diagram.mean_report, diagram.mean_outcome))
+    used = np.flatnonzero(np.isfinite(said) & np.isfinite(came))
+    (low, came_low), (high, came_high) = ((f"{said[i]:.0%}", f"{came[i]:.0%}") for i in (used[0], used[-1]))
+    return f" (where it says {high}, {came_high} happen, and where it says {low}, {came_low})"
 
 
 def _rest(found: Evaluation) -> tuple[str, ...]:
     standing, gap = found.as_row.standing, found.gap
     rows = standing.rows[:1].upper() + standing.rows[1:]
     if standing.answer == "untested":
-        return ("Calibration was not tested.",)
+        return (f"Calibration was not tested{standing.why and f': {standing.why}'}.",)
     if standing.answer == "undecided":
         if standing.allows is None:
             return (f"{rows} are too few to tell whether its probabilities can be trusted.", "Collect more rows.")
         most = points_text(standing.allows)
         return (
-            f"{rows} cannot tell whether its probabilities can be trusted: they may be off by {most} points.",
+            f"{rows} cannot tell whether its probabilities can be trusted: they may be off by up to {most} points.",
             "Collect more rows before anyone relies on them.",
         )
     if standing.answer == "yes":
@@ -40,9 +53,11 @@ def _rest(found: Evaluation) -> tuple[str, ...]:
             "They can be used as they are.",
         )
     p = standing.pvalue or 0.0
-    often = "less than one sample in 10,000" if p < 1e-4 else f"about one sample in {round(1 / p):,}"
-    chance = f"This is more than chance, which would look so in {often}"
-    second = f"{chance}. What is off: {standing.why}." if standing.why else f"{chance}."
+    bound = "at most" if standing.at_floor else "about"
+    often = "less than one sample in 10,000" if p < 1e-4 else f"{bound} one sample in {round(1 / p):,}"
+    second = f"This is more than chance: a calibrated model looks so in {often}."
+    if standing.why:
+        return f"{second} What is off: {standing.why}.", "Recalibrate it before anyone relies on its probabilities."
     if gap is None or gap.note:
         return second, "Recalibrate it before anyone relies on its probabilities."
     size = f"Its probabilities are typically {points_text(gap.points)} points off"

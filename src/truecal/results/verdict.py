@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from ..baselines import ERRORS
 from ..core.rules import bins_text
 from ..core.types import Groups
 from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
@@ -17,9 +17,10 @@ from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
 from ..inference.standing import Standing
 from ..kinds.named_errors import COMPOSED
+from .columns import number_text
 
 if TYPE_CHECKING:
-    from .comparison import Flip, Ranking
+    from .comparison import Flip, Pair, Ranking
     from .evaluation import Evaluation
 
 Name = TypeVar("Name")
@@ -68,6 +69,8 @@ class Verdict:
     """What the test says of each model."""
     behind: dict[str, LossGap]
     """For each model but the best, its loss less the smallest one."""
+    ranks: dict[str, tuple[int, int]]
+    """The ranks by loss that the data allow each model: of two, only a significantly lower loss puts one first."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -76,6 +79,11 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+
+def loss_title(found: Evaluation) -> str:
+    """What the loss is called by which models are ordered."""
+    return LOSS_TITLES[found.main_loss.name] if found.main_loss is not None and found.scored_by_loss else "loss"
 
 
 def standings(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, Standing]:
@@ -100,6 +108,7 @@ def give_verdict(
     clusters: Groups | None = None,
     rankings: Sequence[Ranking] = (),
     flips: Sequence[Flip] = (),
+    pairs: Sequence[Pair] = (),
 ) -> Verdict:
     """Put a comparison in words, by the headline error of its models."""
     first = next(iter(evaluations.values()))
@@ -107,13 +116,30 @@ def give_verdict(
     found = {name: e.standing or Standing("untested") for name, e in evaluations.items()}
     ece = _ece_sentence(evaluations, rankings, flips)
     if not first.row(error).ranks and len(evaluations) > 1:
-        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {})
-    facts = _Facts(evaluations, measured, error, level, clusters)
+        return Verdict("No truthful error with a score was measured.", "", ece, error, (), (), (), found, {}, {})
+    facts = _Facts(evaluations, measured, error, level, clusters, _ordered(pairs, error, level))
     predictive, best, behind = _predictive(facts)
+    ranks = {} if facts.lower is None else _ranks(facts.names, facts.lower)
     claims = tuple(claim for claim in _claims(facts) if found[claim.worse].state == "rejected")
     rejected = tuple(name for name, standing in found.items() if standing.state == "rejected")
     calibration = _calibration(facts, found, claims)
-    return Verdict(predictive, calibration, ece, error, best, rejected, claims, found, behind)
+    return Verdict(predictive, calibration, ece, error, best, rejected, claims, found, behind, ranks)
+
+
+def _ordered(pairs: Sequence[Pair], error: str, level: float) -> set[tuple[str, str]] | None:
+    """Models whose losses differ significantly, corrected over all pairs, the lower one first; None without pairs."""
+    found = {(pair.first, pair.second): pair.loss for pair in pairs if pair.error == error}
+    clear = {
+        names: loss
+        for names, loss in found.items()
+        if loss.beyond_noise and loss.pvalue * len(found) <= 1 - level + 1e-12
+    }
+    return {names if loss.estimate < 0 else names[::-1] for names, loss in clear.items()} if found else None
+
+
+def _ranks(names: Sequence[str], lower: Collection[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    below, above = (Counter(pair[i] for pair in lower) for i in (1, 0))
+    return {name: (1 + below[name], len(names) - above[name]) for name in names}
 
 
 @dataclass(frozen=True)
@@ -125,6 +151,8 @@ class _Facts:
     error: str
     level: float
     clusters: Groups | None
+    lower: set[tuple[str, str]] | None
+    """Pairs of models whose losses differ significantly, the lower one first; None where no pairs were measured."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,19 +162,8 @@ class _Facts:
     def pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
 
-    @property
-    def loss_name(self) -> str:
-        return str(ERRORS[self.error].property.loss_name)
-
-    @property
-    def loss_words(self) -> str:
-        """The usual name of the loss of the headline error."""
-        return LOSS_TITLES.get(self.loss_name, self.loss_name.replace("_", " ")) or "loss"
-
     def loss(self, name: str) -> float:
-        found = self.evaluations[name]
-        named = next((value.value for value in found.losses if value.name == self.loss_name), None)
-        return named if named is not None else found.row(self.error).loss or 0.0
+        return self.evaluations[name].ranking_loss
 
     def loss_part(self, a: str, b: str) -> IntervalEstimate | None:
         """a − b on the loss of the headline error, with an interval that holds for all pairs at once."""
@@ -175,7 +192,7 @@ class _Facts:
 
 
 def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]]:
-    loss = facts.loss_words
+    loss = loss_title(facts.evaluations[facts.names[0]])
     order = sorted(facts.names, key=facts.loss)
     best = order[0]
     if len(order) == 1:
@@ -189,16 +206,18 @@ def _predictive(facts: _Facts) -> tuple[str, tuple[str, ...], dict[str, LossGap]
             low, high = unit * part.low, unit * part.high
         note = "" if part is None else part.note
         behind[name] = LossGap(facts.loss(name) - facts.loss(best), low, high, note)
-        if part is None or not part.beyond_noise:
-            close.append(name)
+        worse = part is not None and part.beyond_noise
+        if facts.lower is not None:
+            worse = any((better, name) in facts.lower for better in facts.names)
+        close += [] if worse else [name]
     clear = next((name for name in order[1:] if name not in close), None)
-    after = "" if clear is None else f"{facts.loss(clear):.3g} for {clear}"
+    after = "" if clear is None else f"{number_text(facts.loss(clear))} for {clear}"
     if not close:
-        text = f"{best} predicts best: {loss} {facts.loss(best):.3g}, significantly below {after}."
+        text = f"{best} predicts best: {loss} {number_text(facts.loss(best))}, significantly below {after}."
     else:
         several = some_of([best, *close])
         beyond = f", significantly below {after}" if after else ""
-        text = f"{several} predict best: {loss} {facts.loss(best):.3g}, no significant difference{beyond}."
+        text = f"{several} predict best: {loss} {number_text(facts.loss(best))}, no significant difference{beyond}."
     return text + _score_opinion(facts, best) + _other_opinion(facts, best), (best, *close), behind
 
 
@@ -209,8 +228,8 @@ def _score_opinion(facts: _Facts, best: str) -> str:
     first = min(known, key=known.__getitem__, default=best)
     if best not in known or known[first] >= known[best]:
         return ""
-    loss = "Brier score" if facts.loss_name == "brier" else facts.loss_words
-    return f" {first} has the best score ({known[first]:.4f}): its smaller gap outweighs its higher {loss}."
+    loss = loss_title(facts.evaluations[best])
+    return f" {first} has the best score ({number_text(known[first])}): its smaller gap outweighs its higher {loss}."
 
 
 def _other_opinion(facts: _Facts, best: str) -> str:
@@ -270,7 +289,7 @@ def _calibration(facts: _Facts, found: Mapping[str, Standing], claims: Sequence[
     parts = [f"{heads[answer]}: {some_of(names)}." for answer, names in by_answer.items() if names and answer != "no"]
     if by_answer["no"]:
         parts.insert(0, f"{heads['no']}: {_reasons(facts, found, by_answer['no'])}.")
-    return " ".join([*parts, *_favours(claims)])
+    return " ".join([*parts, *favoured(claims)])
 
 
 def _reasons(facts: _Facts, found: Mapping[str, Standing], names: Sequence[str]) -> str:
@@ -288,7 +307,7 @@ def conclusion(found: Evaluation) -> str:
     """Whether one model is calibrated, as a sentence."""
     standing, gap = found.standing or Standing("untested"), found.gap
     if standing.answer == "untested":
-        return "Calibration was not tested."
+        return f"Calibration was not tested{standing.why and f': {standing.why}'}."
     if standing.answer == "undecided":
         return f"Undecided: {standing.why}."
     if standing.answer == "yes":
@@ -297,7 +316,7 @@ def conclusion(found: Evaluation) -> str:
     return f"Not calibrated: {standing.why or found.direction.sized or size}."
 
 
-def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
+def favoured(claims: Sequence[CalibrationClaim]) -> list[str]:
     """Who is closer to calibrated, by notion; where two notions disagree about a pair, both are named."""
     pairs: dict[str, set[tuple[str, str]]] = {}
     for claim in claims:
@@ -316,7 +335,7 @@ def _favours(claims: Sequence[CalibrationClaim]) -> list[str]:
 
 
 def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Ranking], flips: Sequence[Flip]) -> str:
-    """Which model ECE puts first and where the score puts it, and how many pairs each turns round with the bins."""
+    """Which model ECE puts first, where the loss puts it, and how many pairs swap places with the bins under ECE."""
     first = next(iter(evaluations.values()))
     name = first.ece_name
     if name is None or len(evaluations) == 1:
@@ -335,23 +354,15 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
         text += f" at {bins_text(usual.n_bins)}, {told}"
     elif len(rows) > 1:
         text += " at every number of bins"
-    text += _place(winner, [r for r in rankings if (r.error, r.by) == (first.headline, "score")])
     turned = sum(flip.error == name for flip in flips)
-    steady = sum((flip.error, flip.by) == (first.headline, "score") for flip in flips)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
-        swaps = f"{turned} of {pairs} pairs swap places under ECE, {steady} under the score"
-        text += f". As the number of bins changes, {swaps}"
-    return text + "."
+        text += f"; {turned} of {pairs} pairs swap places as the number of bins changes"
+    return f"{text}.{_place(winner, evaluations)}"
 
 
-def _place(winner: str, by_score: Sequence[Ranking]) -> str:
-    """The rank by score of the model that is first by ECE, where it is not first as well."""
-    places = sorted({1 + ranking.order.index(winner) for ranking in by_score})
-    if not places or places[-1] == 1:
-        return ""
-    last = len(by_score[0].order)
-    if len(places) > 1:
-        return f". The score ranks it between {places[0]} and {places[-1]} of {last}, depending on the number of bins"
-    where = "last" if places == [last] else f"{places[0]} of {last}"
-    return f". The score ranks it {where}" + (" at every number of bins" if len(by_score) > 1 else "")
+def _place(winner: str, evaluations: Mapping[str, Evaluation]) -> str:
+    """The rank by loss of the model that is first by ECE, where it is not first as well."""
+    place, found = 1 + sum(e.ranking_loss < evaluations[winner].ranking_loss for e in evaluations.values()), evaluations
+    where = "last" if place == len(found) else f"{place} of {len(found)}"
+    return "" if place == 1 else f" By {loss_title(found[winner])} it is {where}."

@@ -100,7 +100,7 @@ def decomposition() -> dict[str, Any]:
     models, y = _data("parts"), _model_axis()
     tooltip = _tooltip({"model": "name", "loss": "loss_shown", "U": "U_shown", "calibrated?": "test"})
     value = alt.X("zero:Q", axis=alt.Axis(title="loss + U", grid=True, tickCount=5))
-    sign = alt.Color("sign:N", **_scale(["loss", "U above 0", "U below 0"], "#8fb8d8", "#d55e00", "#009e73"))
+    sign = alt.Color("sign:N", **_scale(["loss", "U above 0", "U below 0"], "#8fb8d8", "#7b4fb5", "#009e73"))
     loss = models.mark_bar(height=16).encode(x=value, x2="loss:Q", y=y, color=alt.datum("loss"), tooltip=tooltip)
     u = models.mark_bar(height=8, strokeWidth=1).encode(x="loss:Q", x2="sum:Q", y=y, color=sign, tooltip=tooltip)
     whisker = models.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y)
@@ -122,7 +122,7 @@ def gap() -> dict[str, Any]:
 
 
 def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
-    """The reliability diagram, with the band of calibrated predictions."""
+    """The reliability diagram, with the band of calibrated predictions and a histogram of predictions."""
     unit = alt.Scale(domain=[0, 1], type=scale, nice=False, clamp=True)
     values = [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1] if scale == "sqrt" else [0, 0.2, 0.4, 0.6, 0.8, 1]
 
@@ -134,7 +134,11 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
     bins, grey = _data("bins"), alt.value("#8a8f98")
     band = bins.mark_area(opacity=0.3).encode(x=x, y=alt.Y("low:Q", scale=unit), y2="high:Q", color=grey)
     diagonal = _data("diagonal").mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(x=x, y=y, color=grey)
-    line = bins.mark_line(strokeWidth=1.6, opacity=0.75).encode(x=x, y=y, color=_color())
+    bars = (
+        _data("histogram")
+        .mark_rect(opacity=0.35)
+        .encode(x=alt.X("left:Q", scale=unit), x2="right:Q", y=alt.Y("zero:Q", scale=unit), y2="top:Q", color=grey)
+    )
     where = ["inside", "outside", "no band"]
     point = bins.mark_point(filled=True, opacity=1, strokeWidth=1.5).encode(
         x=x,
@@ -146,7 +150,7 @@ def reliability(scale: Literal["linear", "sqrt"]) -> dict[str, Any]:
             {"predicted": "x_shown", "observed": "y_shown", "if calibrated": "band", "samples": "n", "band": "where"}
         ),
     )
-    chart = alt.layer(band, diagonal, line, point).resolve_scale(color="independent", shape="independent")
+    chart = alt.layer(bars, band, diagonal, point).resolve_scale(color="independent", shape="independent")
     return _spec(chart, "Observed frequency against predicted probability, bin by bin.")
 
 
@@ -159,7 +163,7 @@ def chain() -> dict[str, Any]:
         axis=alt.Axis(title="dominance chain, best first", labelLimit=120, labelAngle=-30, grid=False),
         scale=alt.Scale(type="point", padding=0.4),
     )
-    shared = {"x": x, "y": _rank("rank"), "color": alt.Color("kind:N", **_scale(kinds, "#d55e00", "#2f8fd0"))}
+    shared = {"x": x, "y": _rank("rank"), "color": alt.Color("kind:N", **_scale(kinds, "#8a8f98", "#2f8fd0"))}
     dash = alt.StrokeDash("kind:N", **_scale(kinds, [6, 4], [1, 0]))
     line = places.mark_line(strokeWidth=2.5).encode(**shared, strokeDash=dash)
     point = places.mark_point(strokeWidth=2.5, opacity=1).encode(

@@ -12,17 +12,20 @@ import numpy as np
 
 from truecal.baselines import ERRORS
 from truecal.core.result import clean
-from truecal.core.words import LOSS_TITLES, merged_notes
+from truecal.core.words import LOSS_TITLES, merged_notes, points_text
 from truecal.evidence.values import Reliability
 from truecal.inference.checks import p_of_draws
+from truecal.inference.gaps import gap_interval
 from truecal.render.report.charts import COLORS
 from truecal.render.report.measures import measure
 from truecal.render.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
-from truecal.results.columns import Column, Row, columns_at, texts
-from truecal.results.comparison import Comparison
+from truecal.results.columns import Column, Row, columns_at, off_text, texts
+from truecal.results.comparison import Comparison, rank_text
+from truecal.results.diagram import main_diagram
 from truecal.results.evaluation import Evaluation
+from truecal.results.explain import explanation
 from truecal.results.ranking import ECE_NAMES
-from truecal.results.verdict import Verdict
+from truecal.results.verdict import Verdict, favoured, loss_title
 
 MOST_FLIPS = 300
 MOST_VIEWS = 200
@@ -93,7 +96,7 @@ class PageSource:
     @cached_property
     def board(self) -> list[dict[str, Any]]:
         """The rows of the table of models, best first."""
-        ranks = [1.0] if self.comparison is None else [row["rank"] for row in self.comparison.leaderboard()]
+        ranks = [""] if self.comparison is None else [rank_text(row) for row in self.comparison.leaderboard()]
         return [
             facts(row, self.columns) | {"model": self.model(row.model.name), "rank": rank}
             for row, rank in zip(self.rows, ranks, strict=True)
@@ -148,7 +151,7 @@ def _class_names(first: Evaluation, classes: Sequence[object] | None) -> tuple[s
 
 def summary(source: PageSource, title: str | None, intro: str | None) -> dict[str, Any]:
     """Everything that the template writes as text."""
-    first, comparison, verdict = source.first, source.comparison, source.verdict
+    first, comparison = source.first, source.comparison
     default = "Calibration report" if comparison is not None else f"Calibration of {source.models[0].name}"
     return {
         "source": source,
@@ -156,9 +159,10 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
         "intro": clean(intro or ""),
         "facts": _size(source),
-        "verdict": {part: _sentence(source, getattr(verdict, part)) for part in ("predictive", "calibration", "ece")}
-        | ({"predictive": _sentence(source, f"{source.models[0].name} {first.says}.")} if comparison is None else {}),
+        "verdict": _verdict(source),
+        "gaps": None if comparison is None else _gaps(source),
         "headline": measure(source.headline),
+        "loss_title": loss_title(first),
         "level": f"{first.level:.0%}",
         "answers": {line["standing"].answer for line in source.board},
         "counts": source.counts,
@@ -168,7 +172,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "slots": min(3, len(source.models)) if first.reliability else 0,
         "subgroups": [(line["model"], list(_subgroups(line["found"], source.columns))) for line in source.board],
         "segments": _segments(source.first),
-        "advice": [clean(line) for line in source.first.advice] if comparison is None else [],
+        "advice": _advice(source),
         "views": [(line["model"], line["found"].views[:MOST_VIEWS]) for line in source.board if line["found"].views],
         "parts": _parts(source),
         "unit": f"{title} " if (title := LOSS_TITLES.get(ERRORS[source.headline].property.loss_name)) else "",
@@ -178,6 +182,62 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "notes": [clean(note) for note in merged_notes((comparison or first).notes)],
         "has_parts": any(row.loss is not None for row in first.errors),
     }
+
+
+_IS = {
+    "Not calibrated": "is not calibrated",
+    "Calibrated": "is calibrated",
+    "Undecided": "may or may not be calibrated",
+}
+
+
+def _verdict(source: PageSource) -> dict[str, Any]:
+    """The verdict in one sentence, and what more is to say."""
+    verdict = source.verdict
+    if source.comparison is None:
+        answer, _, why = verdict.calibration.removesuffix(".").partition(": ")
+        lead = f"{source.models[0].name} {_IS.get(answer, 'was not tested for calibration')}"
+        lead, more = f"{lead}: {why}." if why else f"{lead}.", list(explanation(source.first)[:-1])
+    else:
+        lead, more = verdict.predictive, [verdict.ece]
+    favours = "".join(favoured(verdict.better_calibrated))
+    return {
+        "lead": _sentence(source, lead),
+        "more": [_sentence(source, line) for line in more if line],
+        "favours": _sentence(source, favours),
+    }
+
+
+def _advice(source: PageSource) -> list[str]:
+    """What to do about the model, or about the one that predicts best."""
+    best = source.evaluations[source.verdict.best[0]] if source.verdict.best else source.first
+    what = [clean(line) for line in best.advice] or [_sentence(source, explanation(best)[-1])]
+    return what if source.comparison is None else [f"{source.model(best.name).name}: {line}" for line in what]
+
+
+def _gaps(source: PageSource) -> dict[str, Any] | None:
+    """The gap of every model with its interval as shares of one axis, largest first."""
+    known = [(line, line["found"].gap) for line in source.board if line["found"].gap is not None]
+    if not known:
+        return None
+    ends = [gap.points if gap.note else gap.high for _, gap in known]
+    most = max([1.0, *(end for end in ends if np.isfinite(end))])
+
+    def place(points: float) -> float:
+        return round(float(100 * min(max(points, 0.0), most) / most), 2)
+
+    rows = [
+        line
+        | {
+            "at": place(gap.points),
+            "low": None if gap.note else place(gap.low),
+            "high": None if gap.note else place(gap.high),
+            "said": f"{points_text(gap.points)} {gap_interval(gap)}".strip(),
+            "why": line["standing"].why or off_text(line["found"].direction.word),
+        }
+        for line, gap in sorted(known, key=lambda item: -item[1].points)
+    ]
+    return {"rows": rows, "most": points_text(most)}
 
 
 def _size(source: PageSource) -> str:
@@ -216,7 +276,7 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
 
 
 def _parts(source: PageSource) -> list[dict[str, Any]]:
-    """The headline error as loss + U, best score first; how far each is behind the smallest loss, and the theorem."""
+    """The headline error as loss + U, lowest loss first; how far each is behind the smallest loss, and the theorem."""
     best, rows = source.verdict.best[:1], []
     pairs = () if source.comparison is None else source.comparison.pairs
     known = {frozenset((pair.first, pair.second)) for pair in pairs if pair.error == source.headline}
@@ -316,17 +376,20 @@ def _error(source: PageSource, name: str) -> dict[str, Any]:
 def _reliabilities(source: PageSource) -> dict[str, Any]:
     """Per error the diagrams of all models, columns of whole numbers; of many classes those that came most often."""
     found: dict[str, Any] = {}
-    for name, first in source.first.reliability.items():
+    main = main_diagram(source.first.reliability)
+    for name, first in sorted(source.first.reliability.items(), key=lambda item: item[1] is not main):
         diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
         came = np.nansum(first.count * np.nan_to_num(first.mean_outcome), axis=1)
         most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
         kept = np.sort(np.argsort(-came, kind="stable")[:most]).tolist()
         found[name] = {
             "by_class": first.table.views > 1,
+            "axes": first.axes,
             "names": [first.names[j] for j in kept] if first.names else None,
             "views": kept,
             "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],
+            "histograms": [None if (bars := d.histogram) is None else np.asarray(bars).tolist() for d in diagrams],
         }
     return found
 

@@ -299,8 +299,18 @@ function drawDiagram(slot) {
   at(`told-${slot}`).textContent = band
     ? `${models[model].name}: ${out} of ${rows.length} bins outside the band, ${shown((1 - data.level) * rows.length, 2)} expected if calibrated; ${each}.`
     : `${models[model].name}: ${rows.length} bins, no band; ${each}.`;
-  return draw(`diagram-${slot}`, at("stretch").checked ? "reliability_sqrt" : "reliability_linear",
-    { bins: rows, diagonal: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1].map(v => ({ x: v, y: v })) }, width => ({ height: Math.min(width, 520) * 0.8 }));
+  const { axes, histograms } = data.reliability[name], bars = histograms[model] ?? [], tallest = Math.max(...bars, 1e-9);
+  const histogram = bars.map((n, i) => ({ left: i / bars.length, right: (i + 0.9) / bars.length, zero: 0, top: n / tallest / 8 }));
+  const numbers = rows.map(row => `${axes[0]} ${row.x_shown}, ${axes[1]} ${row.y_shown}`).join("; ");
+  const kind = at("stretch").checked ? "reliability_sqrt" : "reliability_linear", label = `Reliability diagram of ${models[model].name}: ${numbers}`;
+  return draw(`diagram-${slot}`, kind, { bins: rows, histogram, diagonal: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1].map(v => ({ x: v, y: v })) }, width => {
+    const layer = structuredClone(specs[kind].layer);
+    for (const { encoding } of layer) {
+      if (encoding.x.axis) encoding.x.axis.title = axes[0];
+      if (encoding.y.axis) encoding.y.axis.title = axes[1];
+    }
+    return { layer, description: label, height: Math.min(width, 520) * 0.8 };
+  });
 }
 const slots = [0, 1, 2].filter(slot => at(`model-${slot}`));
 const drawDiagrams = () => Promise.all(slots.map(drawDiagram));
