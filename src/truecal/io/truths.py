@@ -16,6 +16,8 @@ from truecal.io.roles import is_called, polarity
 
 FEWEST = 20
 """Fewer rows may agree by chance."""
+ROUNDING = 1e-5
+"""So small a share of the largest prediction shows nothing."""
 BELOW_CHANCE = -4.0
 """So many standard errors of the covariance between labels and predictions."""
 
@@ -130,8 +132,10 @@ def agreement(numbers: Floats, y: Any) -> float | None:
         a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
         scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
         return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
-    own = numbers[np.arange(n), y].astype(np.float64)
-    counts = np.bincount(y, minlength=numbers.shape[1])
-    spread = own - (numbers @ (counts / n))
+    own = numbers[np.arange(n), y]
+    shares = np.bincount(y, minlength=numbers.shape[1]) / n
+    spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)  # no copy of all numbers
+    if abs(spread.mean()) <= ROUNDING * float(np.abs(own).max()):
+        return None
     scale = float(spread.std() * np.sqrt(n))
     return None if not scale > 0 or not np.isfinite(scale) else float(spread.sum() / scale)

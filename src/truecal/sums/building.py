@@ -249,7 +249,8 @@ class Builder:
         return [(part, False) for part in np.split(own, ends[:-1])]
 
     def _sorted_where(self, rows: Array) -> Array:
-        own = self.sample.reports[rows].astype(working_dtype(self.sample.reports), copy=False)
+        places = np.flatnonzero(rows)  # without branches: to pick by marks takes seven times as long
+        own = self.sample.reports[places].astype(working_dtype(self.sample.reports), copy=False)
         own.sort()
         return own
 
