@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -359,9 +360,25 @@ def partition_cells(partition: Partition, ties: str) -> BinCells:
 
 
 def rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: str) -> tuple[Array, tuple[Bins, ...]]:
-    if ties == "together" and blocks is not None:
-        every = tuple(whole_blocks(cuts, blocks, n) for cuts in every)
-    return atoms_of(n, tuple([Runs.between(cuts, n) for cuts in every]), blocks if ties == "average" else None)
+    """Where the atoms of sorted rows start, and the bins over them at each count."""
+    cuts = np.concatenate(every)
+    if blocks is None or ties == "row" or not ((blocks(np.minimum(cuts, n - 1))[0] < cuts) & (cuts < n)).any():
+        if len(cuts) > MOST_SHARED:
+            return atoms_of(n, tuple([Runs.between(each, n) for each in every]), None)
+        return _shared_atoms(n, *(np.asarray(each, np.int64).tobytes() for each in every))
+    if ties == "together":
+        every = tuple(whole_blocks(each, blocks, n) for each in every)
+    return atoms_of(n, tuple([Runs.between(each, n) for each in every]), blocks if ties == "average" else None)
+
+
+MOST_SHARED = 1 << 14
+"""More cuts than this are not kept for the next view."""
+
+
+@lru_cache(maxsize=16)
+def _shared_atoms(n: int, *cuts: bytes) -> tuple[Array, tuple[Bins, ...]]:
+    """Atoms and bins where no cut divides a block: the same for all views of so many rows."""
+    return atoms_of(n, tuple([Runs.between(np.frombuffer(each, np.int64), n) for each in cuts]), None)
 
 
 def whole_blocks(cuts: Array, blocks: Blocks, n: int) -> Array:
