@@ -138,6 +138,9 @@ class NeighboursKind(ClassesKind):
     def says_text(self, predicted: float, observed: float, scale: Any = None) -> str:
         return f"expects its neighbour {predicted:.1%}, meets it {observed:.1%}"
 
+    def rates_text(self, predicted: float, observed: float, scale: Any = None) -> str:
+        return f"On average it expects its neighbour {predicted:.1%} of the time and meets it {observed:.1%}"
+
 
 def test_a_kind_written_here_is_in_every_output(world, monkeypatch, capsys):
     pytest.importorskip("jinja2")
