@@ -353,7 +353,7 @@ def power(world: str, n: int, samples: int, draws: int = 199) -> tuple[float, fl
 
 
 def flips(n: int, samples: int, k: int = 3, models: int = 8) -> tuple[float, float]:
-    """Shares of pairs of models that change places between 5, 20 and 2000 bins (at most 2n/5): by ECE, by the score."""
+    """Shares of pairs of models that change places between 5, 20 and 2000 bins (at most 2n/5): by ECE, by n·error."""
     rng = np.random.default_rng([n, k])
     counts = tuple(sorted({min(m, 2 * n // 5) for m in (5, 20, 2000)}))
     turned = np.zeros(2)
@@ -365,7 +365,7 @@ def flips(n: int, samples: int, k: int = 3, models: int = 8) -> tuple[float, flo
             noise, t = rng.uniform(0.3, 0.7), np.exp(rng.uniform(-0.3, 0.3))
             p = softmax(t * (z + noise * rng.normal(size=z.shape)), axis=1)
             usual = tc.confidence_error(y, p, norm="l1", n_bins=counts)
-            found.append((usual, tc.score(y, p, error="classwise", n_bins=counts)))
+            found.append((usual, tc.classwise_error(y, p, n_bins=counts)))
         for place in range(2):
             values = np.array([each[place] for each in found]).T
             above = values[:, :, None] > values[:, None, :]

@@ -224,6 +224,46 @@ def brier(y, proba) -> list[Fraction]:
     return [sum((a * a for a in row), F(0)) / (2 if len(row) == 2 else 1) for row in full_residuals(y, proba)]
 
 
+def score_edges():
+    """Where the score may cut: steps of 1/64 from 1/16 to 15/16, and two per halving beyond."""
+    low = [x / 2**k for k in range(5, 21) for x in (1, 1.5)]
+    return sorted([j / 64 for j in range(4, 61)] + low + [1 - x for x in low])
+
+
+def gap_over_cuts(u, r, weights=None, groups=None, near=1):
+    """The squared gap of the two sides of a cut, averaged over all cuts by rank."""
+    n = len(u)
+    w = [1.0] * n if weights is None else list(weights)
+    group = list(range(n)) if groups is None else list(groups)
+
+    def together(i, j):
+        return group[i] == group[j] if near == 1 else abs(i - j) < near
+
+    def side(rows):
+        pairs = products = 0.0
+        for i in rows:
+            for j in rows:
+                if not together(i, j):
+                    pairs += w[i] * w[j]
+                    products += w[i] * r[i] * w[j] * r[j]
+        if pairs == 0:
+            return 0.0
+        most = max(sum(w[j] for j in rows if together(i, j)) for i in rows)
+        if near > 1:
+            most = (2 * near - 1) * max(w)
+        elif groups is None:  # a bound that needs no largest weight of each side
+            most = min(max(w), math.sqrt(sum(w[i] ** 2 for i in rows)))
+        return min(sum(w[i] for i in rows) / pairs, 1 / most) * products
+
+    places, values = [0.0], [side(range(n))]
+    for edge in [*score_edges(), 1.0]:
+        below, above = [i for i in range(n) if u[i] <= edge], [i for i in range(n) if u[i] > edge]
+        places.append(sum(w[i] for i in below))
+        values.append(side(below) + side(above))
+    steps = [(places[i + 1] - places[i]) * (values[i] + values[i + 1]) / 2 for i in range(len(places) - 1)]
+    return sum(steps) / sum(w) ** 2
+
+
 def gap_sq(bins, residuals, weights=None) -> float:
     """W⁻¹ Σ_B λ_B (|Σ_B w r|² − Σ_B |w r|²): what a partition adds to the loss in the score; residuals are rows."""
     w = [1.0] * len(bins) if weights is None else [float(x) for x in weights]

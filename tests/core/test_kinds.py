@@ -41,7 +41,8 @@ def test_rps_is_the_sum_over_thresholds_and_the_loss_of_the_score(rng):
     assert_close(tc.losses.rps(y, p), np.mean(ref.rps(y, p)))
     assert_close(tc.losses.rps.by_label(p)[np.arange(60), y], tc.losses.rps(y, p, per_example=True))
     parts = tc.decompose(y, p, error="ordinal", n_bins=5)
-    assert_close(parts.score, tc.losses.rps(y, p) + 4 * np.sign(parts.gap) * (parts.gap / 100) ** 2)
+    views = [(p.cumsum(axis=1)[:, j], y <= j) for j in range(4)]
+    assert_close(parts.score, tc.losses.rps(y, p) + sum(ref.gap_over_cuts(told, told - came) for told, came in views))
 
 
 def test_two_ordered_classes_are_the_binary_error(rng):
@@ -75,8 +76,8 @@ def test_the_labelwise_error_is_the_mean_over_labels(m, rng):
     y, p = label_table(rng, 15, 3, tied=True)
     views = [ref.label_residuals(y, p, r) for r in range(3)]
     assert_close(tc.labelwise_error(y, p, n_bins=m), by_loops(views, p.T, m))
-    parts = tc.decompose(y, p, error="labelwise", n_bins=3)
-    assert_close(parts.score, np.mean((p - y) ** 2) + np.sign(parts.gap) * (parts.gap / 100) ** 2)
+    added = np.mean([ref.gap_over_cuts(u, u - came) for u, came in zip(p.T, y.T, strict=True)])
+    assert_close(tc.score(y, p, error="labelwise"), np.mean((p - y) ** 2) + added)
 
 
 def test_every_form_of_labels_says_the_same(rng):
@@ -132,7 +133,7 @@ def test_the_distribution_error_is_the_mean_over_thresholds_by_their_widths(at, 
 
 
 def test_the_score_is_crps_and_gaps_by_their_widths(rng):
-    """Σ_t Δt [mean (F(t) − 1[y ≤ t])² + gap_t²], by loops over thresholds; the gap is the weighted mean."""
+    """Σ_t Δt [mean (F(t) − 1[y ≤ t])² + the gap of its cuts], by loops over thresholds; gap² is the weighted mean."""
     at, n = np.array([-2.0, -0.5, 0.0, 0.25, 3.0]), 60
     mean, sd, y = rng.standard_normal(n), rng.uniform(0.5, 2, n), rng.standard_normal(n)
     forecast, dt = tc.forecasts.normal(mean, sd), [float(w) for w in ref.widths(at)]
@@ -142,7 +143,8 @@ def test_the_score_is_crps_and_gaps_by_their_widths(rng):
     metric = tc.CalibrationError(tc.properties.Distribution(at), tc.Quantile(6))
     found = metric.decompose(y, forecast)
     crps = sum(w * float(np.mean((u[:, j] - (y <= t)) ** 2)) for j, (w, t) in enumerate(zip(dt, at, strict=True)))
-    assert_close(found.score, crps + sum(w * gap for w, gap in zip(dt, gaps, strict=True)))
+    added = [ref.gap_over_cuts(u[:, j], u[:, j] - (y <= t)) for j, t in enumerate(at)]
+    assert_close(found.score, crps + float(np.dot(dt, added)))
     assert_close(np.sign(found.gap) * (found.gap / 100) ** 2, np.average(gaps, weights=dt))
     assert_close(found.loss + found.U, n * found.error)
     whole = tc.evaluate(y, forecast, thresholds=at, n_resamples=99, n_bins=6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import reference as ref
 import truecal
 from closeness import assert_close
 from truecal.core.rules import auto_bins
+from truecal.sums.scores import of_clusters, of_near_rows
 from worlds import (
     bounded,
     classes_of,
@@ -68,7 +68,7 @@ def test_weights_that_look_at_the_reports_reward_a_lie():
     """Outside its domain the law fails, as it should: chances (.5, .9), weights equal to the reports."""
 
     def peeks(y, u):
-        return tc.score(y, u, error="binary", n_bins=1, sample_weight=np.maximum(u, 1e-9))
+        return tc.score(y, u, error="binary", sample_weight=np.maximum(u, 1e-9))
 
     truth = np.array([0.5, 0.9])
     lies = [np.array([a, b]) for a in np.linspace(0.02, 0.98, 25) for b in np.linspace(0.02, 0.98, 25)]
@@ -100,51 +100,22 @@ def test_the_expected_gap_squared_prefers_a_lie():
     assert min(expected(gap_sq, truth, x) for x in (lie, sharper)) < honest - 1e-3
 
 
-PARTITIONS = [
-    *(tc.Quantile(2), tc.Quantile(3), tc.Quantile(6), tc.Quantile(2, ties="together"), tc.Quantile(2, ties="row")),
-    *(tc.EqualWidth(1), tc.EqualWidth(3), tc.EqualWidth(50), tc.rules.Exact()),
-]
-
-
-def _cells(metric, reports) -> list[list[int]]:
-    """The partitions whose scores a rule averages, each as one cell per row."""
-    rule, n = metric.binning, len(reports)
-    if isinstance(rule, tc.Quantile) and metric.ties == "average":
-        orders = permutations(range(n))
-        place = [sorted(order, key=lambda i: reports[i]) for order in orders]
-        return [[ref.quantile_bin(order.index(i) + 1, rule.n_bins, n) for i in range(n)] for order in place]
-    if isinstance(rule, tc.Quantile):
-        return [ref.quantile_bins(reports, rule.n_bins, metric.ties)]
-    if isinstance(rule, tc.EqualWidth):
-        return [ref.interval_bins(reports, ref.edges_of(rule.n_bins, reports.dtype))]
-    return [ref.exact_bins(reports)]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("rule", PARTITIONS, ids=repr)
-def test_the_score_is_loss_plus_gap_squared_by_plain_loops(rule, weighted, rng):
-    """(1/n) Σ_B [Σ r² + (S² − Σ r²)/(n_B − 1)], the mean over the orders of equal reports; lone rows add r²."""
-    for tied in (False, True):
-        u = rng.integers(1, 4, 6) / 4 if tied else rng.random(6)
-        y = rng.random(6) < 0.5
-        w = rng.random(6) + 0.1 if weighted and not (tied and isinstance(rule, tc.Quantile)) else None
-        metric = tc.CalibrationError(tc.Binary(), rule)
-        gaps = [ref.gap_sq(cells, (u - y)[:, None], w) for cells in _cells(metric, u)]
-        loss = np.average((u - y) ** 2, weights=w)
-        parts = metric.parts(metric.read(y, u, sample_weight=w))[0]
-        assert parts.score == pytest.approx(loss + np.mean(gaps), rel=1e-12)
-        if not np.isnan(parts.gap_sq):
-            assert parts.score - loss == pytest.approx(parts.gap_sq, abs=1e-14)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_two_bin_score_is_the_mean_over_its_cuts(weighted, rng):
-    u, w = np.sort(rng.random(7)), rng.random(7) + 0.1 if weighted else None
-    y = rng.random(7) < u
-    ends = np.concatenate([[0.0], u, [1.0]])
-    gaps = [ref.gap_sq([int(i >= j) for i in range(7)], (u - y)[:, None], w) for j in range(8)]
-    wanted = np.average((u - y) ** 2, weights=w) + np.diff(ends) @ gaps
-    assert tc.score(y, u, error="binary_two_bin", sample_weight=w) == pytest.approx(wanted, rel=1e-12)
+@pytest.mark.parametrize("how", ["plain", "weights", "ties", "clusters", "weighted clusters", "near rows"])
+def test_the_score_is_the_loss_and_the_gap_of_every_cut_by_plain_loops(how, rng):
+    for n in (2, 3, 7, 25):
+        u = rng.integers(1, 4, n) / 4 if how == "ties" else rng.random(n) ** 2
+        y = rng.random(n) < 0.5
+        w = rng.random(n) + 0.1 if "weight" in how else None
+        groups = rng.integers(0, 3, n) if "clusters" in how else None
+        near = 3 if how == "near rows" else 1
+        error = tc.CalibrationError(tc.Binary(), tc.Quantile())
+        sample, left_out = error.read(y, u, sample_weight=w), None
+        if groups is not None:
+            left_out = of_clusters(sample, (groups, 3))
+        if near > 1:
+            left_out = of_near_rows(sample, np.arange(n), near)
+        wanted = np.average((u - y) ** 2, weights=w) + ref.gap_over_cuts(u, u - y, w, groups, near)
+        assert_close(error.score(sample, left_out), wanted)
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])
@@ -156,34 +127,53 @@ def test_scores_are_in_units_of_the_brier_score(k, rng):
     unit = 0.5 if k == 2 else 1.0
     brier = unit * np.square(p - onehot).sum(axis=1).mean()
     assert tc.brier(y, p) == pytest.approx(brier, rel=1e-12)
-    own = [ref.gap_sq(ref.interval_bins(p[:, r], ref.edges_of(4, float)), (p - onehot)[:, r : r + 1]) for r in range(k)]
-    classwise = tc.CalibrationError(tc.Classwise(), tc.EqualWidth(4))
-    assert classwise(y, p, scale="score") == pytest.approx(brier + unit * sum(own), rel=1e-12)
-    whole = tc.CalibrationError(tc.Full(), tc.rules.KdTree(4))
-    joint = ref.gap_sq(ref.kd_bins(p, 4), p - onehot)
-    assert whole(y, p, scale="score") == pytest.approx(brier + unit * joint, rel=1e-12)
+    added = unit * sum(ref.gap_over_cuts(p[:, r], (p - onehot)[:, r]) for r in range(k))
+    for error in ("classwise", tc.CalibrationError(tc.Classwise(), tc.EqualWidth(4)), "full"):
+        assert_close(tc.score(y, p, error=error), brier + added)
 
 
-def test_a_constant_no_longer_beats_the_truth_in_exact_cells(rng):
-    """With the share m/n of U a constant of 1/2 won in half of the samples; loss + gap² has no such exchange rate."""
+def test_a_constant_never_beats_the_truth(rng):
     wins = 0
     for _ in range(40):
         chances = rng.random(200).round(1)
         y = rng.random(200) < chances
-        wins += tc.score(y, np.full(200, 0.5), error=EXACT) < tc.score(y, chances, error=EXACT)
+        wins += tc.score(y, np.full(200, 0.5)) < tc.score(y, chances)
     assert wins == 0
 
 
-EXACT = tc.CalibrationError(tc.Binary(), tc.rules.Exact())
+def test_the_score_does_not_depend_on_bins(rng):
+    y, p = rng.integers(0, 3, 500), rng.dirichlet(np.ones(3), 500)
+    wanted = tc.score(y, p)
+    for rule in (tc.Quantile((5, 20)), tc.EqualWidth(7), tc.rules.Exact(), tc.TwoBin()):
+        assert tc.CalibrationError(tc.Classwise(), rule)(y, p, scale="score") == wanted
+    found = tc.evaluate(y, p, n_bins=(3, 40), n_resamples=99)
+    assert {row.score for row in found.rows("classwise")} == {found.score}
+    assert_close(found.score, wanted)
 
 
-def test_equal_width_bins_in_one_corner_mean_the_same_gap(rng):
-    """Reports in (.96, 1] fill one of 15 bins: the score is loss + gap² there too."""
-    u = 0.96 + 0.04 * rng.random(3000)
-    y = rng.random(3000) < u - 0.05
-    corner = tc.CalibrationError(tc.Binary(), tc.EqualWidth(15)).decompose(y, u)
-    assert corner.score - corner.loss == pytest.approx((corner.gap / 100) ** 2, rel=1e-12)
-    assert 0.03 < corner.gap / 100 < 0.07
+@pytest.mark.parametrize("groups", [np.repeat(np.arange(40), 10), None], ids=["clusters", "near rows"])
+def test_a_lie_inside_clusters_does_not_pay(groups):
+    """Rows of a cluster share their outcome: with all pairs, ±.1 in turn wins in every sample; now it loses."""
+    rng = np.random.default_rng(3)
+    error = tc.CalibrationError(tc.Binary(), tc.Quantile())
+    all_pairs: list[float] = []
+    kept: list[float] = []
+    for _ in range(100):
+        chances = np.repeat(0.2 + 0.6 * rng.random(40), 10)
+        y = np.repeat(rng.random(40) < chances[::10], 10)
+        lie = chances + np.tile([0.1, -0.1], 200)
+        for found, out in ((all_pairs, False), (kept, True)):
+            scores = []
+            for u in (chances, lie):
+                sample = error.read(y, u)
+                left_out = None
+                if out:
+                    clusters = of_clusters(sample, (groups, 40)) if groups is not None else None
+                    left_out = clusters or of_near_rows(sample, np.arange(400), 10)
+                scores.append(error.score(sample, left_out))
+            found.append(scores[1] - scores[0])
+    assert np.mean(kept) > 3 * np.std(kept) / 10
+    assert np.mean(all_pairs) < np.mean(kept)
 
 
 def _sample(metric, rng, n=40):
@@ -205,23 +195,6 @@ def test_automatic_bins_depend_on_sizes_alone():
     assert [auto_bins(n) for n in (300, 1000, 5000, 50_000)] == [10, 16, 30, 76]
     assert auto_bins(5000, 100) == 190
     assert auto_bins(4) == 2 and auto_bins(20, 1000) == 4
-    rng = np.random.default_rng(0)
-    y, p = rng.integers(0, 3, 500), rng.dirichlet(np.ones(3), 500)
-    for error, m in (("classwise", auto_bins(500, 3)), ("confidence", auto_bins(500))):
-        assert_close(tc.score(y, p, error=error), tc.score(y, p, error=error, n_bins=m))
-    assert_close(tc.score(y, p, error="confidence_two_bin"), tc.score(y, p, error="confidence_two_bin", n_bins=None))
-
-
-def test_the_order_of_the_score_hardly_depends_on_the_bins(rng):
-    """Temperatures of one model: the usual ECE and n·error change places with the bins, the score does not."""
-    logits = 2 * rng.standard_normal((3000, 10))
-    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    y = (p.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
-    models = [p**t / (p**t).sum(axis=1, keepdims=True) for t in (0.8, 0.9, 1.0, 1.1, 1.25)]
-    counts = (5, 20, 200)
-    scores = np.array([tc.score(y, m, error="confidence", n_bins=counts) for m in models])
-    orders = np.argsort(scores, axis=0)
-    assert (orders == orders[:, :1]).all() and orders[0, 0] == 2
 
 
 # -- what a table refuses ----------------------------------------------------------------------------------------------
@@ -286,7 +259,7 @@ def test_everything_is_read_off_merged_tables_with_weights(rng):
     np.testing.assert_allclose(metric.parts_of_table(plain), metric.parts(metric.read(y, p))[0], rtol=1e-11)
 
 
-def test_poisson_cuts_have_a_gap_of_pair_sums_and_a_share_of_U(rng):
+def test_poisson_cuts_have_a_gap_of_pair_sums(rng):
     u = rng.random(30)
     y = rng.random(30) < u
     r = u - y
@@ -295,7 +268,6 @@ def test_poisson_cuts_have_a_gap_of_pair_sums_and_a_share_of_U(rng):
     metric = tc.CalibrationError(tc.Binary(), tc.Poisson(0.2))
     parts = metric.parts(metric.read(y, u))[0]
     assert parts.gap_sq == pytest.approx(r @ off @ r / off.sum(), rel=1e-9)
-    assert parts.score == pytest.approx(parts.loss + 5 / 30 * parts.U, rel=1e-12)
 
 
 @pytest.mark.parametrize("rule", [tc.TwoBin(), tc.Poisson(0.1), tc.Quantile(5), tc.EqualWidth(5)], ids=repr)

@@ -50,7 +50,7 @@ def test_gap_sq_and_U_are_one_interval_in_two_units():
 def test_the_score_is_the_loss_and_what_the_gap_adds():
     z, y = world()
     found = confidence_interval(y, softmax(2 * z), n_bins=8, what="score")
-    assert found.estimate == pytest.approx(tc.score(y, softmax(2 * z), error="classwise", n_bins=8))
+    assert found.estimate == pytest.approx(tc.score(y, softmax(2 * z)))
     loss = confidence_interval(y, softmax(2 * z), n_bins=8, what="loss")
     assert found.estimate > loss.estimate and found.high - found.low > loss.high - loss.low
 

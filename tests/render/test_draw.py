@@ -96,28 +96,18 @@ def test_error_against_bins_draws_loss_and_U_with_its_interval(comparison, ax):
     assert len(ax.get_legend().get_texts()) == 4  # a name with a leading underscore is not lost
 
 
-def test_scores_can_be_drawn_instead(comparison, ax):
-    plots.error_against_bins(comparison, "classwise", by="score", ax=ax)
-    rows = comparison.evaluations["true"].rows("classwise")
-    assert ax.get_lines()[0].get_ydata().tolist() == [row.score for row in rows]
-    assert ax.get_ylabel().startswith("score of") and not ax.collections
-    with pytest.raises(ValueError, match="'confidence_l1' has no score"):
-        plots.error_against_bins(comparison, "confidence_l1", by="score", ax=ax)
-
-
 def test_error_against_bins_of_l1_draws_no_interval(comparison, ax):
     plots.error_against_bins(comparison, "confidence_l1", ax=ax)
     assert not ax.collections
     assert ax.get_ylabel() == "ConfECE"
 
 
-@pytest.mark.parametrize(("error", "by"), [("confidence_l1", "value"), ("classwise", "score")])
-def test_bump_chart_draws_ranks(comparison, ax, error, by):
-    plots.ranking_bump(comparison, error, by=by, ax=ax)
-    place = ranks(comparison.values(error, by)[0])
+def test_bump_chart_draws_ranks(comparison, ax):
+    plots.ranking_bump(comparison, "confidence_l1", ax=ax)
+    place = ranks(comparison.values("confidence_l1")[0])
     for i, line in enumerate(ax.get_lines()):
         assert line.get_ydata().tolist() == place[:, i].tolist()
-    assert ax.yaxis_inverted() and ax.get_title().startswith("score of") == (by == "score")
+    assert ax.yaxis_inverted()
 
 
 def test_many_series_stay_distinct():
@@ -176,7 +166,7 @@ def test_evidence_without_bounds_has_a_place(ax):
 def test_bin_counts_that_lie_close_have_labels_that_do_not_touch(ax):
     y, p = [0, 1, 1, 0] * 50, [0.2, 0.9, 0.6, 0.1] * 50
     found = compare(y, {"a": p, "b": p}, n_bins=(5, 13, 15, 16, 150), errors=["binary"], n_resamples=9)
-    plots.error_against_bins(found, "binary", by="score", ax=ax)
+    plots.error_against_bins(found, "binary", ax=ax)
     ax.figure.canvas.draw()
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert [label.get_text().strip() for label in ax.get_xticklabels()] == ["5", "13", "15", "16", "150"]

@@ -237,13 +237,15 @@ class TestScores:
         assert scored[score_column("LinCE_cw", 2000)] == pytest.approx(row["brier"])
 
     @pytest.mark.parametrize(("family", "error"), [("LinCE_cw", "classwise"), ("ConfCE_corr", "confidence")])
-    def test_the_score_is_that_of_the_library(self, case: Any, family: str, error: str) -> None:
+    def test_loss_and_gap_are_those_of_the_library(self, case: Any, family: str, error: str) -> None:
         validation, y_validation, test, y = case
         scored = with_scores(pd.DataFrame([score_logits(validation, y_validation, test, y, recalibrations=("none",))]))
         for prefix, map_ in (("", tc.TemperatureScaling()), ("none_", tc.recalibration.Identity())):
             p = map_.fit(validation, y_validation).predict_proba(test)
             for count in (5, 20, 2000, "auto"):
-                expected = tc.score(y, p, error=error, n_bins=count)
+                metric = tc.ERRORS[error].with_bins(count)
+                parts = metric.parts(metric.read(y, p))[0]
+                expected = metric.property.score_unit(p.shape[1]) * (parts.loss + np.nan_to_num(parts.gap_sq))
                 assert scored[f"{prefix}{score_column(family, count)}"].item() == pytest.approx(expected, rel=1e-8)
 
     def test_older_tables_get_what_follows_from_their_u(self, case: Any) -> None:

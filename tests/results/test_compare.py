@@ -93,14 +93,14 @@ def test_rankings_and_dominance(data, comparison):
 
 
 @pytest.mark.slow
-def test_flips_are_pairs_that_change_places_by_value_and_by_score():
+def test_flips_are_pairs_that_change_places():
     z, y = world(seed=5)
     rng = np.random.default_rng(6)
     models = {f"m{i}": softmax((z + 0.3 * rng.normal(size=z.shape)) * (1 + 0.05 * i)) for i in range(5)}
     result = compare(y, models, n_bins=(5, 20, 100), errors=["classwise", "confidence_l1"], n_resamples=19)
-    assert {flip.error for flip in result.flips if flip.by == "value"} == {"classwise", "confidence_l1"}
+    assert {flip.error for flip in result.flips} == {"classwise", "confidence_l1"}
     for flip in result.flips:
-        table, counts = result.values(flip.error, flip.by)
+        table, counts = result.values(flip.error)
         i, j = result.names.index(flip.first), result.names.index(flip.second)
         assert flip.first_lower_at == tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
         assert flip.second_lower_at == tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
@@ -116,7 +116,7 @@ def test_the_score_keeps_its_order_where_value_and_ece_turn():
     models = {"coarse": np.full(4000, 0.5), "sharp": np.clip(mu + 0.1, 0, 1)}
     result = compare(y, models, n_bins=(5, 1600), errors=["binary"], n_resamples=99)
     (flip,) = result.flips
-    assert (flip.first_lower_at, flip.second_lower_at, flip.by) == ((5,), (1600,), "value")
+    assert (flip.first_lower_at, flip.second_lower_at) == ((5,), (1600,))
     assert result.pair("coarse", "sharp", "binary", 5).condition == "does not apply"
     order = result.same_order("coarse", "sharp")
     assert order.better == "sharp" and order.condition == "does not apply"

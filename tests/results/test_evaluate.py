@@ -46,7 +46,7 @@ def test_values_and_parts_are_those_of_the_public_functions(data, comparison):
                 parts = error.decompose(y, proba)
                 assert (row.loss, row.U) == pytest.approx((parts.loss, parts.U))
                 assert (row.gap, row.score) == pytest.approx((parts.gap, parts.score))
-                assert row.score == pytest.approx(tc.score(y, proba, error=row.error, n_bins=row.n_bins))
+                assert row.score == pytest.approx(tc.score(y, proba, error=row.error))
 
 
 def test_gaps_bands_and_the_test_are_those_of_inference(data, comparison):

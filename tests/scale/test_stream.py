@@ -137,8 +137,7 @@ def test_ties_stay_together_and_the_number_of_bins_stays():
     stream = fed(observed("binary", p, n_bins=10), y, p, [50])
     table = stream.table("binary")
     assert table.count.shape == (1, 10) and (table.count == 0).sum() >= 6 and table.count.max() >= 80
-    parts = stream.entry("binary").error.parts_of_table(table)
-    assert parts.score == pytest.approx(parts.loss + parts.gap_sq, rel=1e-12)
+    assert stream.result().score == pytest.approx(tc.score(y, p), rel=1e-12)
 
 
 def test_few_predictions_give_the_quantile_bins_themselves():

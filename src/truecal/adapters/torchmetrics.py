@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, final
 
+from ..core.cut_score import ScoreCells
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
@@ -49,8 +51,8 @@ class CalibrationMetric(Metric):
     "confidence", "classwise" or "binary", with "_l1" for the usual ECE, or a CalibrationError of one of these over
     EqualWidth or Edges. A name gives what is checked and the norm; the cells are n_bins intervals of equal width,
     or those between `edges`. Quantile bins need all predictions at once: freeze their edges on earlier predictions and
-    pass them. scale: "score" (what to rank by, lower is better; the default), "raw", "loss" or "bins"; l1 errors have
-    "raw" alone, which is their default.
+    pass them. scale: "score" (the default of a squared error by name; it has no bins), "raw" (the default where bins
+    are given), "loss" or "bins"; l1 errors have "raw" alone.
 
     Predictions are probabilities, (N, C, ...) or, for "binary", of any shape; with logits=True their softmax, or
     sigmoid, is taken. Values are never used to guess which. Rows with target ignore_index do not count. Sums are in
@@ -98,8 +100,13 @@ class CalibrationMetric(Metric):
         self._two = error is None and num_classes == 2
         if error is None:
             error, num_classes = _default(num_classes)
-        self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=isinstance(error, str))
-        self.scale = _scale(scale, self.error)
+        named = isinstance(error, str)
+        self.scale = _scale(scale, get_error(error), binned=not named or n_bins is not None or edges is not None)
+        if self.scale == "score" and (n_bins is not None or edges is not None):
+            raise ValueError("n_bins and edges cannot be used with scale='score': the score has no bins")
+        self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=named)
+        if self.scale == "score":
+            self.error = replace(self.error, binning=ScoreCells())
         self.logits, self.ignore_index = bool(logits), ignore_index
         self.num_classes = _num_classes(self.error, num_classes)
         views = self.error.property.views(self.num_classes or 1)
@@ -215,7 +222,7 @@ class CalibrationMetric(Metric):
 
     def _value(self, table: BinTable) -> float:
         if self.scale == "score":
-            return self.error.parts_of_table(table).score
+            return self.error.score_of_table(table)
         size = table.totals.weight**2 / table.totals.weight_sq
         factors = {"raw": 1.0, "loss": size, "bins": table.count.shape[1]}
         return float(self.error.of_table(table) * factors[self.scale])
@@ -285,9 +292,9 @@ def _over_fixed_cells(error: CalibrationError, n_bins: Any, edges: Any, *, named
     return CalibrationError(error.property, rule, error.norm, corrected)
 
 
-def _scale(scale: Scale | None, error: CalibrationError) -> Scale:
+def _scale(scale: Scale | None, error: CalibrationError, *, binned: bool) -> Scale:
     if scale is None:
-        return "raw" if error.norm == "l1" else "score"
+        return "raw" if error.norm == "l1" or binned else "score"
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
     if scale != "raw" and error.norm == "l1":

@@ -178,11 +178,6 @@ class Poisson(AveragedRule):
     def running(self, bounds: Bounds | None) -> RunningForm:
         return _RunningPoisson(self.theta)
 
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        if bounds is None:
-            raise ValueError("the number of Poisson cuts needs range=(low, high), since reports are not probabilities")
-        return max(1.0, (bounds[1] - bounds[0]) / self.theta)
-
     def streamed(self) -> BinningRule:
         return OnGrid(self)
 
@@ -289,6 +284,3 @@ class OnGrid(AveragedRule):
 
     def running(self, bounds: Bounds | None) -> RunningForm:
         return self.rule.running(bounds)
-
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        return self.rule.mean_cells(bounds)

@@ -183,11 +183,6 @@ class BinningRule:
     def refuse_outside(self, seen: Reports, reports: Array) -> None:
         """Given edges must cover every report."""
 
-    def mean_cells(self, bounds: Bounds | None) -> float | None:
-        """The mean number m of cells, where the score takes the share min(1, m/n) of U; None where it is loss + gap²,
-        exactly or on average over the cuts."""
-        return None
-
     # -- streams -----------------------------------------------------------------------------------------------------
 
     def streamed(self) -> BinningRule | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -19,8 +19,7 @@ from .types import Array
 
 
 class TableSums(NamedTuple):
-    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps, pair weights, and
-    what the score adds to the loss.
+    """What numbers need of the cells, summed over views: squares, absolute sums, own terms, gaps and pair weights.
 
     Those of a table on a GPU stay there until they are added up.
     """
@@ -30,7 +29,6 @@ class TableSums(NamedTuple):
     own: Any = 0.0
     gap_sq: Any = 0.0
     pair_weight: Any = 0.0
-    added: Any = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +201,7 @@ class BinTable:
         every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
         totals = [x.sum() if self.shares is None else (self.shares @ x).sum() for x in every]
         squared, absolute, own, gap, pairs = totals if is_tensor(gaps) else map(float, totals)
-        return TableSums(squared, absolute, own, gap, pairs, gap)
+        return TableSums(squared, absolute, own, gap, pairs)
 
     def _grid_moments(self) -> TableSums:
         """The same where the cells are those of a grid between which an average cuts."""
@@ -245,11 +243,10 @@ def has_pairs(weight: Array, pair_weight: Array) -> Array:
 
 
 def pair_rates(weight: Array, weight_sq: Array, pair_weight: Array, largest: float) -> Array:
-    """λ_B: what the product of two residuals of cell B counts in the score, 0 for a cell without a pair.
+    """λ_B: what the product of two residuals of cell B counts in gap², 0 for a cell without a pair.
 
-    W_B/(W_B² − Σ_B w²), which is 1/(n_B − 1) without weights, makes the sum over cells the squared gap. The score is
-    truthful as long as no row's own coefficient w − λ_B w² is negative. That is λ_B ≤ 1/max_B w, and the largest weight
-    of a cell is at most the largest of all and at most √Σ_B w². So no column of largest weights is needed.
+    W_B/(W_B² − Σ_B w²), which is 1/(n_B − 1) without weights, at most 1/max_B w. The largest weight of a cell is at
+    most the largest of all and at most √Σ_B w², so no column of largest weights is needed.
     """
     xp = namespace(weight)
     met = pair_weight > _PAIRED * weight * weight
@@ -315,34 +312,8 @@ class PointSums:
         pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
         pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
-        added = self._gaps_by_cut(totals) if self.rule.mean_cells(self.bounds) is None else 0.0 * gaps
-        totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight, added)]
+        totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight)]
         return TableSums(*(totals if is_tensor(own) else map(float, totals)))
-
-    def _gaps_by_cut(self, totals: list[Array]) -> Array:
-        """Per view, the mean over one uniform cut of the squared gap of its two cells, by prefix sums."""
-        low, high = self.bounds or (0.0, 1.0)
-        gaps: Any = 0.0
-        last: Any = low
-        before = [0.0 * x for x in totals]
-        for block in self.blocks():
-            join, points = namespace(block.residual).concatenate, block.points
-            prefix = [join([start, x.cumsum(1) + start], 1) for x, start in zip(block.sums, before, strict=True)]
-            width = join([points[..., :1] - last, points[..., 1:] - points[..., :-1]], -1)
-            gaps = gaps + (width * self._sides([x[:, :-1] for x in prefix], totals)).sum(1)
-            before, last = [x[:, -1:] + 0.0 for x in prefix], points[..., -1:]
-        gaps = gaps + ((high - last) * self._sides(before, totals)).sum(1)
-        return gaps / ((high - low) * totals[2][:, 0])  # type: ignore[no-any-return]  # an array or a tensor
-
-    def _sides(self, left: Sequence[Array], totals: Sequence[Array]) -> Array:
-        """λ(S² − Σ (wr)²) of the cells left and right of cuts, given the sums left of them."""
-        right = [total - x for x, total in zip(left, totals, strict=True)]
-        found: Any = 0.0
-        for residual, own, weight, weight_sq in (left, right):
-            pair_weight = weight * weight - weight_sq
-            pair_weight = pair_weight * (pair_weight > 1e-12 * totals[3])  # differences of sums leave rounding
-            found = found + pair_rates(weight, weight_sq, pair_weight, self.largest) * (residual * residual - own)
-        return found  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

@@ -20,7 +20,7 @@ from ..inference import calibration
 from ..inference.bands import bands_of
 from ..inference.binned_sample import BinnedSample, SampleCells
 from ..inference.calibration import CalibrationTest
-from ..inference.checks import TimeBlocks, counts_of, draws_for_band
+from ..inference.checks import TimeBlocks, counts_of, draws_for_band, pairs_left_out
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.level_tests import OWN, own_test
@@ -32,6 +32,7 @@ from ..inference.thresholds import discrimination
 from ..kinds import COMPOSED, ece_names
 from ..kinds.inputs import Inputs, Progress, several_bins
 from ..sums.errors import CalibrationError
+from ..sums.scores import by_fold
 from .budget import Plan
 from .evidence import Evidence
 from .loss_rows import loss_values_of
@@ -313,18 +314,23 @@ class _Work:
         inside = [None] * len(frozen.counts)
         if self.clusters is not None:
             inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
-        rows = []
+        rows, score = [], self._score(name, frozen)
         for terms, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
             if m not in listed:
                 continue
             spread = by_count.get(m)
             if self.folds is not None and name in self.with_gap:  # pairs of one fold only, or none
-                gap_sq = np.nan if spread is None else spread.theta
-                score = terms.score + float(np.nan_to_num(gap_sq) - np.nan_to_num(terms.gap_sq))
-                terms = terms._replace(score=score, gap_sq=gap_sq)
-            level, shown = self.settings.level, m == headline
-            rows.append(squared_error(name, frozen.error, m, terms, spread, level, headline=shown, within=within))
+                terms = terms._replace(gap_sq=np.nan if spread is None else spread.theta)
+            about: dict[str, Any] = {"score": score, "headline": m == headline, "within": within}
+            rows.append(squared_error(name, frozen.error, m, terms, spread, self.settings.level, **about))
         return rows
+
+    def _score(self, name: str, frozen: BinnedSample) -> float:
+        """The score, of cross-validated predictions fold by fold."""
+        error, sample = frozen.error, frozen.sample
+        if self.folds is None or name not in self.with_gap:
+            return error.score(sample, pairs_left_out(sample, self.clusters))
+        return sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
 
     def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
         """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -27,6 +27,7 @@ from ..inference.samples import (
 from ..kinds import COMPOSED, SAMPLED_ANSWERS
 from ..kinds.answers import Answers
 from ..sums.errors import ErrorTerms
+from ..sums.scores import of_clusters, squares_and_gap
 from .evidence import Evidence
 from .values import LossValue, Reliability, gap_value, squared_error
 
@@ -92,8 +93,8 @@ def answers_evidence(answers: Answers, n_bins: int, level: float, draws: int, se
         LossValue("confidence_loss", mean, low, high),
     )
     u = split_spread(split, cell, "U").theta
-    terms = ErrorTerms(error=(mean + u) / n, loss=mean, U=u, gap_sq=spread.theta, score=mean + spread.theta)
-    found.errors = [squared_error(ERROR, error, m, terms, spread, level)]
+    terms = ErrorTerms(error=(mean + u) / n, loss=mean, U=u, gap_sq=spread.theta)
+    found.errors = [squared_error(ERROR, error, m, terms, spread, level, score=mean + _gap_over_cuts(split))]
     found.add_gap(ERROR, gap_value(error, m, spread.theta, spread, found.direction.word, level, n, left_out=""))
     found.test = answers_test(answers, spread, draws, seed, level)
     found.reliability = {ERROR: Reliability(ERROR, m, _table(split, cell, n_bins), None)}
@@ -104,6 +105,12 @@ def answers_evidence(answers: Answers, n_bins: int, level: float, draws: int, se
 def answer_losses(split: Halves) -> Array:
     """(confidence − right)² + 1 − right of each question, less the sampling variance of the confidence."""
     return split.per_question(np.square(split.report - split.right) - split.excess + ~split.right)
+
+
+def _gap_over_cuts(split: Halves) -> float:
+    """The squared gap averaged over all cuts of the shares in half A, from pairs of different questions."""
+    sample = replace(split.sample, reports=split.share, marks=None, values=split.share - split.report + split.right)
+    return squares_and_gap(sample, of_clusters(sample, split.question))[1]
 
 
 def _table(split: Halves, cell: Array, n_bins: int) -> BinTable:

@@ -34,7 +34,7 @@ BLOCK_TEST = (
 FEWER_BINS = "{} has {:,} bins, not the automatic {:,}, whose sums would take more than {} MB; n_bins= sets the number"
 TIED = (
     "many predictions of {} are equal: they stay in one bin here, while evaluate in memory divides them between bins, "
-    "so that gap and score differ"
+    "so that gaps differ"
 )
 NO_BLOCK_TEST = "not tested: too few blocks of rows, or too few surprising outcomes in them"
 INTERPOLATED = (
@@ -67,13 +67,15 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
             continue
         terms = error.parts_of_table(table)
         spread = _spread(stream, entry, table, terms)
-        found.errors.append(squared_error(entry.name, error, entry.n_bins, terms, spread, level, headline=headline))
+        score = stream.score_of(error)
+        row = squared_error(entry.name, error, entry.n_bins, terms, spread, level, score=score, headline=headline)
+        found.errors.append(row)
         if entry.name in errors_with_gap():
             _keep_for_pairs(found, stream, entry, table, spread)
             if headline:
                 forms += [] if seed is None else _forms(stream, entry, spread)
-                about = (error, entry.n_bins, terms.gap_sq, spread, found.direction.word, level, table.rows)
-                found.add_gap(entry.name, gap_value(*about, left_out=FEW_ROWS if blocks else NO_BLOCKS))
+                shown = (error, entry.n_bins, terms.gap_sq, spread, found.direction.word, level, table.rows)
+                found.add_gap(entry.name, gap_value(*shown, left_out=FEW_ROWS if blocks else NO_BLOCKS))
                 bins = entry.n_bins or table.count.shape[1]
                 found.reliability[entry.name] = Reliability(entry.name, bins, table, None)
     found.views = _views(stream, headlines, level)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from ..core.arrays import compiled_loops
+from ..core.cut_score import ScoreCells, Sides, clusters
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.locks import Shared, one_at_a_time
 from ..core.properties import Property
 from ..core.row_kernels import top_class
 from ..core.rules import EqualWidth
+from ..core.sample import Sample
 from ..core.table import BinTable
 from ..core.types import Array
 from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.inputs import Inputs
+from ..sums.errors import CalibrationError
+from ..sums.scores import cluster_tables
 from .kept_rows import EdgeSource, KeptRows, SortedViews
 from .stream_losses import LossSums
 from .stream_plan import CELL_BYTES, StreamEntry, at_rows, state_bytes
@@ -25,6 +30,7 @@ from .stream_table import StreamTable, check_cells, tally
 
 Key = tuple[str, Any]
 
+SCORE_CELLS = ScoreCells()
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
 
@@ -56,6 +62,8 @@ class StreamState(Shared):
         self._losses: LossSums | None = None
         self._waiting: list[Inputs] = []
         """Rows that are kept until the edges are made from them."""
+        self._last: dict[Key, tuple[int, Array, Array]] = {}
+        """The number of the last cluster, which may go on, and its sums in the cells of the score."""
         self.units = 0
         """How many images or groups came, where rows are of them: they are the units of intervals."""
         self._group: tuple[Any] | None = None
@@ -134,10 +142,16 @@ class StreamState(Shared):
 
     @one_at_a_time
     def count(
-        self, inputs: Inputs, start: int | None = None, threads: int | None = None, unit: int | None = None
+        self,
+        inputs: Inputs,
+        start: int | None = None,
+        threads: int | None = None,
+        unit: int | None = None,
+        ids: Array | None = None,
     ) -> None:
         """One batch that has been validated; its first row is number `start` of all, where others are counted
-        elsewhere. All its rows are unit number `unit` of the intervals, where that is given."""
+        elsewhere. All its rows are unit number `unit` of the intervals, where that is given, and each is of the cluster
+        in `ids`, by default that unit."""
         self._refuse_torn()
         shape = self._shape
         start = self._rows if start is None else start
@@ -162,6 +176,12 @@ class StreamState(Shared):
         self._torn = True  # until all is counted
         for key, sample, rule in wanted:
             before = self._tallies.get(key)
+            if rule == SCORE_CELLS:
+                self._tallies[key] = made = tally(sample, rule, 0, start, before=before, **options)
+                if unit is not None:
+                    of = np.full(inputs.n_samples, unit) if ids is None else ids
+                    self._tallies[key] = self._leave_out(key, made, sample, of)
+                continue
             if unit is None or not self._blocks:
                 self._tallies[key] = tally(sample, rule, self._blocks, start, before=before, **options)
                 continue
@@ -170,6 +190,24 @@ class StreamState(Shared):
         self._losses = losses if self._losses is None or losses is None else self._losses.plus(losses)
         self._rows += inputs.n_samples
         self._torn = False
+
+    def _leave_out(self, key: Key, made: StreamTable, sample: Sample, ids: Array) -> StreamTable:
+        """The table with the pairs of rows of one cluster; the first may be the last of the batch before."""
+        numbers, codes = np.unique(ids, return_inverse=True)
+        before, found = self._last.get(key), made.left_out
+        for residual, weight in cluster_tables(sample, (codes.reshape(-1), len(numbers))):
+            sums = [np.ldexp(x, sample.weight_exponent) for x in (residual, weight)]
+            if before is not None and before[0] == numbers[0]:
+                old = clusters(*(x[None] for x in before[1:]))
+                if found is not None:
+                    found = Sides(found.squares - old.squares, found.weights - old.weights, found.most)
+                for x, more in zip(sums, before[1:], strict=True):
+                    x[0] += more
+            before, part = None, clusters(*sums)
+            found = part if found is None else found.plus(part)
+        if key not in self._last or self._last[key][0] <= numbers[-1]:
+            self._last[key] = (int(numbers[-1]), sums[0][-1], sums[1][-1])
+        return replace(made, left_out=found)
 
     def _refuse_torn(self) -> None:
         if self._torn:
@@ -181,6 +219,9 @@ class StreamState(Shared):
     def counted(self) -> dict[Key, tuple[Property, Any]]:
         """Every table that is counted: its key, its property, and its cells."""
         wanted = {entry.key: (entry.error.property, entry.rule.counted) for entry in self._entries}
+        for entry in self._entries:
+            if entry.error.norm == "l2":
+                wanted[entry.error.property.kind, SCORE_CELLS] = (entry.error.property, SCORE_CELLS)
         for property in self.basics:
             if not any(key[0] == property.kind for key in wanted):
                 wanted[property.kind, EqualWidth(1)] = (property, EqualWidth(1))
@@ -231,6 +272,12 @@ class StreamState(Shared):
         """The sums behind the table of one of the entries."""
         self._need_rows()
         return self._tallies[entry.key]
+
+    @one_at_a_time
+    def score_of(self, error: CalibrationError) -> float:
+        """The score of one of the squared errors."""
+        held = self._tallies[error.property.kind, SCORE_CELLS]
+        return error.score_of_table(held.whole(), held.left_out)
 
     @one_at_a_time
     def table_of(self, entry: StreamEntry) -> BinTable:

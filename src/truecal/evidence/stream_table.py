@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple, TypeVar, final
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core import dispatch
 from ..core import edges as core_edges
+from ..core.cut_score import Sides
 from ..core.data import working_dtype
 from ..core.edges import covered, interval_index
 from ..core.rules import BinningRule
@@ -75,6 +76,8 @@ class StreamTable:
     table: BinTable
     lost: dict[str, Array]
     blocks: Blocks | None = None
+    left_out: Sides | None = None
+    """Of the cells of the score: the pairs of rows of one cluster, where rows come in clusters."""
 
     @staticmethod
     def of(table: BinTable, blocks: Blocks | None = None) -> StreamTable:
@@ -110,7 +113,8 @@ class StreamTable:
         for name, total in both.items():
             taken = _two_sum_error(parts[name], more[name], total)
             lost[name] = self.lost.get(name, 0.0) + other.lost.get(name, 0.0) + taken
-        return StreamTable(table, lost)
+        left_out = [each for each in (self.left_out, other.left_out) if each is not None]
+        return StreamTable(table, lost, None, reduce(Sides.plus, left_out) if left_out else None)
 
     @property
     def nbytes(self) -> int:

@@ -31,11 +31,11 @@ class LossValue:
 class ErrorValue:
     """One error at one bin count (None: a rule without bins).
 
-    Squared errors: n·value = loss + U, `gap` in probability points, and `score` = loss + gap² in units of the Brier
-    score, what to rank by. With clusters U takes pairs of rows from different clusters only; those inside clusters,
-    where dependence looks like miscalibration, are kept apart as `within`, and n·value = loss + U + within. l1 errors
-    have neither: the null band [null_low, null_high] is the range of the value under calibration. `headline`: whether
-    summaries show this count.
+    Squared errors: n·value = loss + U, `gap` in probability points, and `score`, which has no bins: the same at every
+    bin count, in units of the Brier score. With clusters U takes pairs of rows from different clusters only; those
+    inside clusters, where dependence looks like miscalibration, are kept apart as `within`, and n·value = loss + U +
+    within. l1 errors have neither: the null band [null_low, null_high] is the range of the value under calibration.
+    `headline`: whether summaries show this count.
     """
 
     error: str
@@ -126,6 +126,7 @@ def squared_error(
     spread: Spread | None,
     level: float,
     *,
+    score: float | None,
     headline: bool = True,
     within: float | None = None,
 ) -> ErrorValue:
@@ -142,7 +143,7 @@ def squared_error(
         loss=terms.loss,
         U=u,
         gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
-        score=terms.score,
+        score=score,
         within=within,
         **interval_ends(spread, u, level),
     )

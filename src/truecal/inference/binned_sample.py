@@ -106,7 +106,7 @@ class BinnedSample:
 
     @cached_property
     def parts(self) -> tuple[ErrorTerms, ...]:
-        """Error, loss, U, gap and score at each bin count."""
+        """Error, loss, U and gap at each bin count."""
         if self.cells.tables is not None:
             return tuple([self.error.parts_in(table) for table in self.cells.tables])
         return self.error.parts(self.sample, cells=self.cells.for_tables)

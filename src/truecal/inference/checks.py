@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 import numpy as np
 
 from ..core.arrays import on_cpu
+from ..core.cut_score import Sides
 from ..core.data import as_array, check_positive_int, check_seed, shown
 from ..core.rules import BinCounts, BinningRule
+from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text
-from ..kinds.functions import ScoreOptions
 from ..kinds.named_errors import default_error, get_error
 from ..sums.errors import CalibrationError
+from ..sums.scores import of_clusters, of_near_rows
 
 
 def read_error(
@@ -32,9 +34,12 @@ def read_error(
     return metric
 
 
-class Options(ScoreOptions, total=False):
+class Options(TypedDict, total=False):
     """What intervals take beside the number of bins."""
 
+    error: str | CalibrationError | None
+    sample_weight: Any
+    labels: Any
     level: float
     groups: Any
     overlap: int
@@ -151,6 +156,15 @@ class TimeBlocks(tuple[Array, int]):
             out[order] = sums[last] - sums[first]
             found.append(out)
         return found
+
+
+def pairs_left_out(sample: Sample, clusters: Groups | None) -> Sides | None:
+    """The pairs of rows that depend on each other, which the score leaves out; None where rows are independent."""
+    if clusters is None:
+        return None
+    if isinstance(clusters, TimeBlocks):
+        return of_near_rows(sample, clusters.time, clusters.overlap)
+    return of_clusters(sample, clusters)
 
 
 def time_blocks(n: int, overlap: Any, groups: Any = None) -> TimeBlocks | None:

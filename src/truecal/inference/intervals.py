@@ -16,7 +16,7 @@ from ..core.types import Array, Groups
 from ..kinds.functions import Counts, OneCount
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample, where_inferred
-from .checks import Options, check_draws, check_groups, check_level, read_error
+from .checks import Options, check_draws, check_groups, check_level, pairs_left_out, read_error
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
 from .null_band import NullBand, null_band_of
@@ -150,7 +150,7 @@ def _spread_interval(
     if what == "score":
         unit = frozen.error.property.score_unit(sample.views)
         low, high, se = with_losses(loss, loss_influence(frozen, groups, 1), spread, level)
-        centre = parts.score if groups is None else unit * (loss.estimate + spread.theta)
+        centre = frozen.error.score(sample, pairs_left_out(sample, groups))
         return centre, centre + unit * low, centre + unit * high, unit * se, spread.note
     # loss and U vary together by an unknown amount: their intervals are added, as if they did wholly
     _, _, se = with_losses(loss, loss_influence(frozen, groups, 2), spread, level)

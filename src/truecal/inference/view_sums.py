@@ -243,10 +243,9 @@ class ViewSums:
     def _coefficients(self, weight: Array, weight_sq: Array, mass: Array) -> Array:
         if self.of == "U":
             return np.full(len(weight), 1.0 / (self.averaged * self.sample.total_weight_sq))
-        if isinstance(self.groups, TimeBlocks):
+        if self.groups is not None:  # the plain ratio: a cap would hide the gap where one cluster is large
             return over(weight, mass) / (self.averaged * self.by.total)
-        largest = self.largest if self.groups is None else float(self.by.weight().max())
-        return pair_rates(weight, weight_sq, mass, largest) / (self.averaged * self.by.total)
+        return pair_rates(weight, weight_sq, mass, self.largest) / (self.averaged * self.by.total)
 
     def add_kernel(self, piece: Piece, frozen: BinnedSample) -> None:
         """One piece of an average over cuts: the same sums through its kernel."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, TypedDict, Unpack, final, overload
+from typing import Any, Literal, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ..core.data import as_array
 from ..core.frames import refuse_reordered
 from ..core.parameters import described, described_text
 from ..core.properties import Binary, Classwise, Confidence, Full, Outcomes, Property, TopLabel
-from ..core.rules import DEFAULT_BINS, BinCounts, BinningRule, Exact, VectorRule
+from ..core.rules import DEFAULT_BINS, BinningRule, Exact, VectorRule
 from ..core.sample import Bounds
 from ..core.strategies import SCALAR_STRATEGIES, VECTOR_STRATEGIES, read_rule
 from ..core.torch_compile import outside_torch_compile
@@ -254,34 +254,22 @@ def linear_error(*, range: Bounds | None = None) -> Property:
     return Outcomes(range)
 
 
-class ScoreOptions(TypedDict, total=False):
-    """What functions of a named error take beside the number of bins."""
-
-    error: str | CalibrationError | None
-    sample_weight: Any
-    labels: Any
-
-
-@overload
-def score(y_true: Any, y_proba: Any, *, n_bins: OneCount = None, **options: Unpack[ScoreOptions]) -> float: ...
-@overload
-def score(y_true: Any, y_proba: Any, *, n_bins: Counts, **options: Unpack[ScoreOptions]) -> Array: ...
-@described("The score, lower is better: a float, or an array for several bin counts.")
+@described("The score, lower is better.")
 def score(
     y_true: Any,
     y_proba: Any,
     *,
     error: str | CalibrationError | None = None,
-    n_bins: BinCounts | None = None,
     sample_weight: Any = None,
     labels: Any = None,
-) -> Any:
-    """The score to rank models by: loss + gap², in units of the Brier score. Lower is better.
+) -> float:
+    """The Brier score in which miscalibration counts twice: loss + gap², without bins. Lower is better.
 
-    Two classes, as one column or two: (p − y)² + gap². More classes: Brier score + the squared gaps summed over
-    classes. Another `error`: its own loss + gap². The score is truthful: no predictor lowers its expected score by
-    reporting anything but the true probabilities. Weights must depend on neither labels nor reports. The default
-    `n_bins` depends on the numbers of rows and classes.
+    gap² is that of the two sides of a cut, averaged over all cuts by rank. Two classes, as one column or two:
+    (p − y)² + gap². More classes: Brier score + the squared gaps summed over classes. Another `error`: its own loss +
+    gap². The score is truthful: no predictor lowers its expected score by reporting anything but the true
+    probabilities. Weights must depend on neither labels nor reports. To choose a model, take the Brier score, which
+    picks the better one more often.
 
     >>> import truecal as tc
     >>> y, p = [0, 1, 1, 0, 1, 1, 0, 1], [.1, .8, .7, .2, .9, .6, .3, .8]
@@ -290,5 +278,6 @@ def score(
     >>> round(tc.score(y, p) - tc.brier(y, p), 4)  # what miscalibration adds
     0.0083
     """
-    metric = get_error(default_error(y_proba) if error is None else error, n_bins)
-    return metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale="score")
+    metric = get_error(default_error(y_proba) if error is None else error)
+    value: float = metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale="score")
+    return value

@@ -171,16 +171,16 @@ def _parts(console: Console, result: Comparison, names: Sequence[str]) -> None:
 
 
 def _orders(console: Console, result: Comparison) -> None:
-    """Per error and score, who is first at which bin counts, and how many pairs change places."""
-    flips: Counter[tuple[str, str]] = Counter((flip.error, flip.by) for flip in result.flips)
+    """Per error, score and loss, who is first at which bin counts, and how many pairs change places."""
+    flips: Counter[str] = Counter(flip.error for flip in result.flips)
     first: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
     for ranking in result.rankings:
         winners = first.setdefault((ranking.error, ranking.by, ranking.truthful), {})
         winners.setdefault(ranking.order[0], []).append("-" if ranking.n_bins is None else str(ranking.n_bins))
     columns = {
-        "ranked by": [f"{error}{', score' if by == 'score' else ''}" for error, by, _ in first],
+        "ranked by": [error if by == "value" else f"{error}, {by}" for error, by, _ in first],
         "truthful": ["yes" if truthful else "no" for _, _, truthful in first],
-        "flips>": [str(flips[error, by]) for error, by, _ in first],
+        "flips>": [str(flips[error]) if by == "value" else "-" for error, by, _ in first],
         "first (at bins)": ["; ".join(f"{name} ({', '.join(m)})" for name, m in w.items()) for w in first.values()],
     }
     _table(console, "\npairs of models that change places with the number of bins (flips)", columns)

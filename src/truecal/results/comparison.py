@@ -31,12 +31,13 @@ from .ranking import Dominance, dominance, flips, ranks, tied
 from .same_order import Condition, OrderAt, SameOrder, gap_squared, order_at, recalibrated_gap
 from .verdict import Verdict, give_verdict, loss_title
 
-By = Literal["value", "score"]
+By = Literal["value", "score", "loss"]
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks of all models by the value of one error, or by its score, at one bin count: 1 is the lowest, ties share."""
+    """Ranks of all models by the value of one error at one bin count, or by its score or loss, which have no bins: 1 is
+    the lowest, ties share."""
 
     error: str
     symbol: str
@@ -83,22 +84,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class Flip:
-    """Two models that change places with the bin count, by the value of an error or by its score."""
+    """Two models that change places with the bin count."""
 
     error: str
     first: str
     second: str
     first_lower_at: tuple[int, ...]
     second_lower_at: tuple[int, ...]
-    by: By = "value"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison(Measurement):
     """Several models on the same samples.
 
-    `evaluations` by name, `rankings` per error and bin count (by value, and by score where there is one), `pairs`
-    (paired differences of losses and gaps), `flips`, `dominance` on the losses, and `verdict` in words.
+    `evaluations` by name, `rankings` per error and bin count (by value, and by score and loss where there is one),
+    `pairs` (paired differences of losses and gaps), `flips`, `dominance` on the losses, and `verdict` in words.
     """
 
     names: tuple[str, ...]
@@ -120,7 +120,7 @@ class Comparison(Measurement):
 
     @property
     def headline(self) -> str:
-        """The truthful error whose score ranks the models."""
+        """The truthful error whose loss orders the models."""
         return self._first.headline
 
     @property
@@ -132,7 +132,7 @@ class Comparison(Measurement):
         return self._first.rows(error)[0].symbol
 
     def values(self, error: str, by: By = "value") -> tuple[Array, tuple[int | None, ...]]:
-        """(bin counts, models) of one error or its score, and the bin counts; models in the order of `names`."""
+        """(bin counts, models) of one error, its score or its loss, and the bin counts; models as in `names`."""
         return _values(self.evaluations, error, by)
 
     def pair(self, first: str, second: str, error: str | None = None, n_bins: int | None = None) -> Pair:
@@ -214,13 +214,15 @@ class Comparison(Measurement):
         found = zip(order, by_ece, strict=True)
         return [replace(self.evaluations[name].as_row, ece_rank=place) for name, place in found]
 
-    def leaderboard(self) -> list[dict[str, Any]]:
+    def leaderboard(self, *, sort: Literal["loss", "score"] = "loss") -> list[dict[str, Any]]:
         """Models by their loss, lowest first: rank, the ranks that the data allow, name, and every column of data.
 
         `rank_low` is 1 more than the number of models whose loss is significantly lower, and `rank_high` leaves out
         those whose loss is significantly higher, both corrected over all pairs. `pvalue` is that of the model's
-        calibration test, corrected over the models.
+        calibration test, corrected over the models. With sort="score" the lines are in the order of the scores.
         """
+        if sort not in ("loss", "score"):
+            raise ValueError(f"sort must be 'loss' or 'score', got {shown(sort)}")
         rows = self.rows_of_columns()
         places = ranks(tied([row.model.ranking_loss for row in rows])).tolist()
         heads = [
@@ -228,7 +230,10 @@ class Comparison(Measurement):
             for place, row in zip(places, rows, strict=True)
             for low, high in [self.verdict.ranks.get(row.model.name, (place, place))]
         ]
-        return [head | record(row) for head, row in zip(heads, rows, strict=True)]
+        found = [head | record(row) for head, row in zip(heads, rows, strict=True)]
+        return (
+            found if sort == "loss" else sorted(found, key=lambda row: np.inf if row["score"] is None else row["score"])
+        )
 
     @property
     def title(self) -> str:
@@ -322,19 +327,26 @@ Table = tuple[str, By, tuple[Any, ...], Array]
 
 
 def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
-    """For each error by value, and by score if truthful: its bin counts, and (counts, models) with near-ties equal."""
+    """For each error by value, and by score and loss if truthful: its bin counts, and (counts, models) with near-ties
+    equal."""
     first = next(iter(evaluations.values()))
     for error in first.error_names:
         ways: tuple[By, ...] = ("value", "score") if first.row(error).ranks else ("value",)
+        ways += ("loss",) if error == first.headline else ()
         for by in ways:
             table, counts = _values(evaluations, error, by)
             yield error, by, counts, tied(table)
 
 
 def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[Array, tuple[int | None, ...]]:
-    """(bin counts, models) of one error or its score, and the bin counts."""
+    """(bin counts, models) of one error, its score or its loss, and the bin counts."""
+    if by == "loss":
+        return np.array([[e.ranking_loss for e in evaluations.values()]]), (None,)
+    if by == "score":
+        scores = [e.row(error).score for e in evaluations.values()]
+        return np.array([[np.nan if score is None else score for score in scores]]), (None,)
     columns = [e.rows(error) for e in evaluations.values()]
-    table = np.array([[getattr(row, by) for row in rows] for rows in columns], dtype=np.float64).T
+    table = np.array([[row.value for row in rows] for rows in columns], dtype=np.float64).T
     return table, tuple([row.n_bins for row in columns[0]])
 
 
@@ -374,8 +386,8 @@ def _order(loss: IntervalEstimate, rows: Sequence[ErrorValue], headlines: Sequen
 
 
 def _flips(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Flip]:
-    for error, by, counts, table in tables:
+    for error, _, counts, table in tables:
         for i, j in flips(table):
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
-            yield Flip(error, names[i], names[j], lower, higher, by)
+            yield Flip(error, names[i], names[j], lower, higher)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import averages, rules, vectors
+from ..core.cut_score import Sides
 from ..core.data import check_positive_int, shown
 from ..core.properties import Property
 from ..core.result import plain
@@ -21,12 +22,13 @@ from ..core.types import Array
 from ..evidence.kept_rows import KeptRows
 from ..evidence.stream_losses import LossSums, summed_losses
 from ..evidence.stream_plan import StreamEntry
+from ..evidence.stream_state import SCORE_CELLS
 from ..evidence.stream_table import BLOCK_SUMS, SUMS, Blocks, StreamTable, edges_of
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
 from ..kinds.numbers import Distribution
 from .stream import Stream, check_blocks
 
-VERSION = 2
+VERSION = 3
 _SLACK = 1 + 1e-6  # for what rounding leaves of an inequality
 _DEAREST = 750.0  # -log of the smallest double
 _HEAVIEST = 1e150  # weights whose squares are numbers
@@ -62,6 +64,8 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
         arrays |= {f"{i}.lost.{name}": x for name, x in tally.lost.items()}
         if tally.blocks is not None:
             arrays |= {f"{i}.blocks.residual": tally.blocks.residual, f"{i}.blocks.sums": tally.blocks.sums}
+        if tally.left_out is not None:
+            arrays |= {f"{i}.left_out.{name}": x for name, x in tally.left_out._asdict().items()}
         totals.append([getattr(tally.table.totals, f.name) for f in fields(Totals)])
     if stream.first_pass.number:
         arrays["first_pass"] = stream.first_pass.rows
@@ -170,9 +174,12 @@ def _tally(
     start = f"{i}.lost."
     lost = {name.removeprefix(start): x for name, x in arrays.items() if name.startswith(start)}
     blocks = None
-    if stream.settings["blocks"]:
+    if stream.settings["blocks"] and rule != SCORE_CELLS:
         blocks = Blocks(arrays[f"{i}.blocks.residual"], arrays[f"{i}.blocks.sums"])
-    return StreamTable(table, lost, blocks)
+    left_out = None
+    if f"{i}.left_out.squares" in arrays:
+        left_out = Sides(*(arrays[f"{i}.left_out.{name}"] for name in Sides._fields))
+    return StreamTable(table, lost, blocks, left_out)
 
 
 def _check_tally(path: str | os.PathLike[str], i: int, tally: StreamTable, stream: Stream, views: int) -> None:
@@ -195,6 +202,10 @@ def _check_tally(path: str | os.PathLike[str], i: int, tally: StreamTable, strea
         times = np.array([[1.0 if name != "loss" else max(views, 2)] for name in BLOCK_SUMS])  # losses add up views
         if (tally.blocks.sums < 0).any() or (tally.blocks.sums > _SLACK * table.totals.weight * times).any():
             raise damaged(path, "stream", f"{i}.blocks.sums", "has sums of more than all rows")
+    for name, array in () if tally.left_out is None else tally.left_out._asdict().items():
+        check_array(path, "stream", f"{i}.left_out.{name}", array, (2, *shape))
+        if (array < 0).any() or (array > _SLACK * table.totals.weight ** (1 if name == "most" else 2)).any():
+            raise damaged(path, "stream", f"{i}.left_out.{name}", "has sums that its rows cannot have")
     if not np.allclose(table.count.sum(axis=1), table.totals.weight, rtol=1e-6):
         raise damaged(path, "stream", f"{i}.count", "does not add up to the total")
     squares = table.count if table.weight_sq is None else table.weight_sq

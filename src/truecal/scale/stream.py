@@ -262,11 +262,12 @@ class Stream(StreamState):
         if not self.frozen:  # quantile edges come from the first batch
             self._check_shape(inputs.reports)
             self._freeze_at([inputs])
-        for block in np.unique(units % (self._blocks or 1)):
-            rows = np.flatnonzero(units % (self._blocks or 1) == block)
+        home = units % (self._blocks or 1)
+        for block in dict.fromkeys(home.tolist()):  # that of the first cluster first: it may go on
+            rows = np.flatnonzero(home == block)
             weights = None if inputs.weights is None else inputs.weights[rows]
             part = replace(inputs, y=inputs.y[rows], reports=inputs.reports[rows], weights=weights)
-            self.count(part, unit=int(block))
+            self.count(part, unit=block, ids=units[rows])
         self.units, self._group = int(units[-1]) + 1, (values[-1],)
 
     def _update_dense(self, y_true: Any, y_proba: Any, sample_weight: Any, ignore_index: Any, class_axis: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core.cells import Piece
+from ..core.cut_score import Sides, gap_over_cuts
 from ..core.data import shown
 from ..core.dispatch import DISPATCH, Dispatch
 from ..core.frames import matching_rows
@@ -19,10 +20,11 @@ from ..core.parameters import described
 from ..core.properties import Property
 from ..core.result import Result
 from ..core.rules import BinCounts, BinningRule, resolve_ties
-from ..core.sample import Bounds, Sample, Totals
+from ..core.sample import Sample, Totals
 from ..core.table import BinTable, TableSums
 from ..core.types import Array
 from .building import single_rules
+from .scores import squares_and_gap
 from .tabulate import moments, raw_error_sums, whole_tables
 
 Norm = Literal["l1", "l2"]
@@ -138,7 +140,10 @@ class CalibrationError:
     def __call__(
         self, y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None, scale: Scale = "raw"
     ) -> Any:
-        """The error: a float, or an array with one value per bin count where the rule has a sequence of them."""
+        """The error: a float, or an array with one value per bin count where the rule has a sequence of them.
+
+        The score has no bins: with scale="score" it is one float for every rule.
+        """
         if scale not in SCALES:
             raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {shown(scale)}")
         if scale != "raw" and self.norm == "l1":
@@ -146,8 +151,7 @@ class CalibrationError:
         if scale == "bins" and not self.binning.has_counts:
             raise ValueError(f"scale='bins' cannot be used: {shown(self.binning)} has no requested bin count")
         if scale == "score":
-            sample = self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-            return self.present(np.array([parts.score for parts in self.parts(sample)]))
+            return self.score(self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
         rule, totals, averaged, found = raw_error_sums(self, y_true, y_proba, sample_weight, labels)
         values = np.array([self._error(sums, totals, averaged) for sums in found])
         if scale == "loss":
@@ -171,9 +175,9 @@ class CalibrationError:
     def parts(
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
     ) -> tuple[ErrorTerms, ...]:
-        """Error, loss, U, gap and score of a validated sample, one per bin count; cells made already are read."""
-        about = (sample.totals, sample.joint, sample.views, sample.bounds, sample.weights is not None)
-        return tuple([self._parts(sums, *about) for sums in self._moments(sample, True, cells, dispatch)])
+        """Error, loss, U and gap of a validated sample, one per bin count; cells made already are read."""
+        found = self._moments(sample, True, cells, dispatch)
+        return tuple([self._parts(sums, sample.totals, sample.averaged) for sums in found])
 
     def _moments(
         self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
@@ -195,7 +199,7 @@ class CalibrationError:
         return self._error(table.moments, table.totals, 1 if table.joint else table.views)
 
     def parts_of_table(self, table: BinTable) -> ErrorTerms:
-        """Error, loss, U, gap and score read off a table.
+        """Error, loss, U and gap read off a table.
 
         >>> import truecal as tc
         >>> error = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4))
@@ -208,8 +212,26 @@ class CalibrationError:
 
     def parts_in(self, table: BinTable) -> ErrorTerms:
         """The same of a table that was made for this error."""
-        weighted = table.weight_sq is not None
-        return self._parts(table.moments, table.totals, table.joint, len(table.count), table.bounds, weighted)
+        return self._parts(table.moments, table.totals, 1 if table.joint else table.views)
+
+    def score(self, sample: Sample, left_out: Sides | None = None, dispatch: Dispatch = DISPATCH) -> float:
+        """The score of a validated sample, where pairs of rows that depend on each other may be left out.
+
+        With weights it is that of the w-weighted loss, as people mean it, where n·error = loss + U holds for the
+        w²-weighted one.
+        """
+        if self.norm == "l1":
+            raise ValueError("norm='l1' has no score: the score is that of a squared error")
+        squares, gap_sq = squares_and_gap(sample, left_out, dispatch)
+        wrong = sample.wrong_weight if self.corrected else 0.0
+        loss = (squares / sample.averaged + wrong) / sample.total_weight
+        return float(self.property.score_unit(sample.views) * (loss + gap_sq / sample.averaged))
+
+    def score_of_table(self, table: BinTable, left_out: Sides | None = None) -> float:
+        """The score read off a table of `ScoreCells`, for example one merged from parts of a sample."""
+        averaged, wrong = 1 if table.joint else table.views, table.totals.wrong if self.corrected else 0.0
+        loss = (table.loss_total / averaged + wrong) / table.totals.weight
+        return float(self.property.score_unit(table.views) * (loss + gap_over_cuts(table, left_out) / averaged))
 
     def _refuse_misfit(self, table: BinTable) -> None:
         """A table is read by the error of its own property, cells and ties, or not at all."""
@@ -230,29 +252,15 @@ class CalibrationError:
         squared = sums.squared / averaged
         return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
 
-    def _parts(
-        self, sums: TableSums, totals: Totals, joint: bool, views: int, bounds: Bounds | None, weighted: bool
-    ) -> ErrorTerms:
-        """All terms of a squared error. With weights the score is of the w-weighted loss, as people mean it,
-        where n·error = loss + U holds for the w²-weighted one."""
+    def _parts(self, sums: TableSums, totals: Totals, averaged: int) -> ErrorTerms:
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
-        averaged = 1 if joint else views
-        wrong_sq, wrong = (totals.wrong_sq, totals.wrong) if self.corrected else (0.0, 0.0)
-        u = (sums.squared - sums.own) / averaged / totals.weight_sq
-        total = totals.residual_sq / averaged if weighted else sums.own / averaged
-        gap_sq = sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan
-        added = sums.added / averaged
-        cells = self.binning.mean_cells(bounds) if self.binning.averages else None
-        if cells is not None:  # no partition is at hand: the share of U that no report can turn into a gain
-            size, most = totals.weight**2 / totals.weight_sq, totals.weight / totals.weight_sq * totals.largest
-            added = u * min(1.0, cells / size, 1.0 / most)
+        wrong_sq = totals.wrong_sq if self.corrected else 0.0
         return ErrorTerms(
             error=(sums.squared / averaged + wrong_sq) / totals.weight**2,
             loss=(sums.own / averaged + wrong_sq) / totals.weight_sq,
-            U=u,
-            gap_sq=gap_sq,
-            score=self.property.score_unit(views) * ((total + wrong) / totals.weight + added),
+            U=(sums.squared - sums.own) / averaged / totals.weight_sq,
+            gap_sq=sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan,
         )
 
     @matching_rows
@@ -280,7 +288,7 @@ class CalibrationError:
             U=each([p.U for p in parts]),
             error=each([p.error for p in parts]),
             gap=None if len(parts) == 1 and math.isnan(parts[0].gap_sq) else each(gaps),
-            score=each([p.score for p in parts]),
+            score=self.score(sample),
             n_samples=sample.rows,
             n_bins=counts if self.binning.several else (counts or (None,))[0],
             name=self.symbol,
@@ -302,8 +310,6 @@ class ErrorTerms(NamedTuple):
     """n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩, 0 on average for a calibrated predictor."""
     gap_sq: float
     """The debiased mean squared gap between prediction and observed frequency; NaN where no cell holds two rows."""
-    score: float
-    """loss + gap² in units of the Brier score, with weights of the w-weighted loss: truthful, and what to rank by."""
 
 
 def signed_root(square: float) -> float:
@@ -316,29 +322,29 @@ class Decomposition(Result):
     """n·error = loss + U: how good the predictions are, and what their miscalibration adds (0 on average without any).
 
     `gap` is the miscalibration in probability points (U grows with n, the gap does not); None where no two rows share a
-    bin (NaN among several bin counts). `score` = loss + gap² is truthful and what to rank by, lower is better. It is in
-    units of the Brier score: k times loss + gap² for k > 2 classes per class. With weights, n is W²/Σw², `loss` is the
-    w²-weighted mean and the score is that of the w-weighted loss.
+    bin (NaN among several bin counts). `score` is the loss plus the squared gap of two cells, averaged over all cuts:
+    it has no bins, and is in units of the Brier score, for k > 2 classes k times that per class. With weights, n is
+    W²/Σw², `loss` is the w²-weighted mean and the score is that of the w-weighted loss.
     """
 
     loss: float
     U: float | Array
     error: float | Array
     gap: float | Array | None
-    score: float | Array
+    score: float
     n_samples: int
     n_bins: int | tuple[int, ...] | None
     name: str
 
     def __repr__(self) -> str:
         bins = self.n_bins if isinstance(self.n_bins, tuple) else (self.n_bins,)
-        lines = [f"{self.name}, {self.n_samples} samples: n·error = loss + U"]
+        lines = [f"{self.name}, {self.n_samples} samples: n·error = loss + U; score {self.score:.6g}"]
         gaps = np.nan if self.gap is None else self.gap
-        columns = (np.atleast_1d(x) for x in (self.U, self.error, gaps, self.score))
-        for m, u, e, gap, score in zip(bins, *columns, strict=True):
+        columns = (np.atleast_1d(x) for x in (self.U, self.error, gaps))
+        for m, u, e, gap in zip(bins, *columns, strict=True):
             where = "" if m is None else f"{m:>6} bins: "
             off = "no gap" if np.isnan(gap) else f"gap {gap:+.2f} points"
-            lines.append(f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; {off}, score {score:.6g})")
+            lines.append(f"  {where}loss {self.loss:.6g}, U {u:+.6g}  (error {e:.6g}; {off})")
         return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ Measure = CalibrationError | Baseline | Loss
 
 _NO_GAP = (
     "measure='gap' cannot be used: a model that knows nothing and predicts base rates has gap 0, and a search would "
-    "choose it; use scorer('score'), which is loss + gap², and read the gap of the chosen model with evaluate()"
+    "choose it; use scorer('brier'), and read the gap of the chosen model with evaluate()"
 )
 
 
@@ -44,8 +44,6 @@ class Scorer:
     pos_label: Any = None
     sample_weight: bool | str | None = None
     """Whether the scorer asks for sample weights where scikit-learn routes metadata; see `set_score_request`."""
-    n_bins: int | Literal["auto"] | None = None
-    """The number of bins where no measure is given."""
 
     @property
     def __name__(self) -> str:
@@ -70,7 +68,7 @@ class Scorer:
     def _value(self, y: Array, proba: Array, classes: Array, weight: Any) -> float:
         measure, options = self.measure, {} if self.scale == "raw" else {"scale": self.scale}
         if measure is None:
-            measure = get_error(default_error(proba), self.n_bins)
+            measure = get_error(default_error(proba))
         if isinstance(measure, Loss) or not measure.property.event:
             call: Callable[..., float] = measure
             return float(call(y, proba, sample_weight=weight, labels=classes, **options))
@@ -105,10 +103,10 @@ def scorer(
 ) -> Scorer:
     """A scorer for scikit-learn's cross_validate, GridSearchCV and the like: minus a measure, so greater is better.
 
-    measure: "score" (what to choose by: loss + gap², truthful), the name of a loss ("brier", "cross_entropy" ...) or of
-    a member of ERRORS, or one of those objects. `error` is what the score is about: by default as in `tc.score`, the
-    positive class of two and each of more classes. n_bins is by default the measure's own; further `options` are those
-    of a named baseline.
+    measure: the name of a loss ("brier", which chooses best, "cross_entropy" ...), "score" (the Brier score in which
+    miscalibration counts twice), the name of a member of ERRORS, or one of those objects. `error` is what the score is
+    about: by default as in `tc.score`, the positive class of two and each of more classes. n_bins is by default the
+    measure's own, and the score has none; further `options` are those of a named baseline.
     error="labelwise" is for classifiers of several labels per row, such as MultiOutputClassifier.
     `pos_label` is the positive class of measures of one probability: by default the second of two.
 
@@ -120,17 +118,18 @@ def scorer(
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
-    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 10.0]}, scoring=tc.scorer("score"))
+    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 10.0]}, scoring=tc.scorer("brier"))
     >>> search.fit(X, load_iris().target_names[y]).best_params_
     {'var_smoothing': 1e-09}
     """
     if isinstance(measure, str) and measure == "gap":
         raise ValueError(_NO_GAP)
     if isinstance(measure, str) and measure == "score":
+        if n_bins is not None:
+            raise ValueError(f"n_bins={shown(n_bins)} cannot be used: the score has no bins")
         if error is None:
-            _one_count(n_bins)
-            return Scorer(None, "score", pos_label, n_bins=n_bins, **_no_more(options))
-        found = get_error(error) if n_bins is None else _with_bins(get_error(error), n_bins)
+            return Scorer(None, "score", pos_label, **_no_more(options))
+        found = get_error(error)
         if not found.truthful:
             raise ValueError(f"error must be truthful; {found.__name__} is not: {found.reason}")
         return Scorer(found, "score", pos_label, **_no_more(options))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,10 +186,8 @@ def classwise_grid(
     return axes
 
 
-def error_against_bins(
-    comparison: Comparison, error: str = "classwise", *, by: Literal["value", "score"] = "value", ax: Any = None
-) -> Any:
-    """The error of each model, or its score, against the number of bins. The score should hardly change.
+def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: Any = None) -> Any:
+    """The error of each model against the number of bins.
 
     A squared error is drawn as n·error = loss + U, so that heights mean the same at every bin count; up to six models
     have the interval of U where it was measured.
@@ -200,17 +198,15 @@ def error_against_bins(
     x = [row.n_bins for row in first if row.n_bins is not None]
     if not x:
         raise ValueError(f"{error!r} has no bin count to draw against")
-    if by == "score" and first[0].score is None:
-        raise ValueError(f"{error!r} has no score: only squared errors have one")
     for i, (name, rows) in enumerate(lines.items()):
-        heights = [row.score if by == "score" else row.value if row.U is None else _sum(row, row.U) for row in rows]
+        heights = [row.value if row.U is None else _sum(row, row.U) for row in rows]
         ax.plot(x, heights, label=_plain(name), markersize=4, **_style(i))
         ends = [(row.n_bins, _sum(row, row.U_low), _sum(row, row.U_high)) for row in rows if row.U_low is not None]
-        if by == "value" and len(lines) <= _FEW and ends:
+        if len(lines) <= _FEW and ends:
             ax.vlines(*zip(*ends, strict=True), color=_style(i)["color"], alpha=0.4, linewidth=3)
     symbol = _formula(first[0].symbol)
     value = symbol if first[0].loss is None else f"n·{symbol} = loss + U"
-    ax.set(xlabel="number of bins", ylabel=f"score of {symbol}" if by == "score" else value, xscale="log")
+    ax.set(xlabel="number of bins", ylabel=value, xscale="log")
     ax.set_xticks(x, _staggered(x))
     ax.minorticks_off()
     _legend(ax, len(lines))
@@ -239,11 +235,9 @@ def _legend(ax: Any, entries: int) -> None:
         ax.legend(fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-entries // 20))
 
 
-def ranking_bump(
-    comparison: Comparison, error: str = "confidence_l1", *, by: Literal["value", "score"] = "value", ax: Any = None
-) -> Any:
-    """Rank of each model at each bin count, by an error or its score, 1 at the top: lines that cross are flips."""
-    table, counts = comparison.values(error, by)
+def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: Any = None) -> Any:
+    """Rank of each model at each bin count by an error, 1 at the top: lines that cross are flips."""
+    table, counts = comparison.values(error)
     place = ranks(table)
     ax = _axes(ax, figsize=(1.8 + 1.3 * len(counts), 1.2 + 0.32 * len(comparison.names)))
     x = np.arange(len(counts))
@@ -253,8 +247,7 @@ def ranking_bump(
     ax.set_xticks(x, [bins_text(m) for m in counts])
     ax.set_yticks(np.arange(1, len(comparison.names) + 1))
     ax.set(ylim=(len(comparison.names) + 0.5, 0.5), xlim=(-0.2, len(counts) - 0.2), ylabel="rank")
-    what = f"{'score of ' if by == 'score' else ''}{_formula(comparison.symbol(error))}"
-    ax.set_title(f"{what}: rank at each bin count", fontsize="medium")
+    ax.set_title(f"{_formula(comparison.symbol(error))}: rank at each bin count", fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

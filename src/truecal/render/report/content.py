@@ -292,16 +292,16 @@ def _parts(source: PageSource) -> list[dict[str, Any]]:
 def way_label(error: str, by: str) -> str:
     """What a ranking is called in a list of choices."""
     label = measure(error).label
-    return f"score: {label}" if by == "score" else label
+    return label if by == "value" else f"{by}: {label}"
 
 
 def _flips(source: PageSource, comparison: Comparison) -> dict[str, Any]:
-    """Per error and score how many pairs change places, and the pairs themselves, ECE's first."""
-    number = Counter((flip.error, flip.by) for flip in comparison.flips)
-    counts = Counter((r.error, r.by) for r in comparison.rankings)
-    summary = [(way_label(*way), measure(way[0]).truthful, number[way]) for way, n in counts.items() if n > 1]
+    """Per error how many pairs change places, and the pairs themselves, ECE's first."""
+    number = Counter(flip.error for flip in comparison.flips)
+    counts = Counter(r.error for r in comparison.rankings if r.by == "value")
+    summary = [(measure(error).label, measure(error).truthful, number[error]) for error, n in counts.items() if n > 1]
     shown = sorted(comparison.flips, key=lambda flip: flip.error not in ECE_NAMES)[:MOST_FLIPS]
-    rows = [(flip, way_label(flip.error, flip.by), *map(source.model, (flip.first, flip.second))) for flip in shown]
+    rows = [(flip, measure(flip.error).label, *map(source.model, (flip.first, flip.second))) for flip in shown]
     return {"summary": summary, "rows": rows, "left_out": len(comparison.flips) - len(rows)}
 
 
@@ -342,17 +342,17 @@ def payload(source: PageSource) -> dict[str, Any]:
 
 
 def _ways(comparison: Comparison) -> dict[str, Any]:
-    """Every way to rank the models, by an error or its score: per bin count the order, the ranks and the values."""
+    """Every way to rank the models, by an error, its score or its loss: per bin count order, ranks and values."""
     index = {name: i for i, name in enumerate(comparison.names)}
     found: dict[str, Any] = {}
     for ranking in comparison.rankings:
         error, by = ranking.error, ranking.by
         values, _ = comparison.values(error, by)
         way = found.setdefault(
-            error if by == "value" else f"{error} score",
+            error if by == "value" else f"{error} {by}",
             {
                 "label": way_label(error, by),
-                "short": "the score" if by == "score" else "ECE" if error in ECE_NAMES else measure(error).label,
+                "short": _way_short(comparison, error, by),
                 "truthful": ranking.truthful,
                 "values": [[rounded(value) for value in row] for row in values.tolist()],
             }
@@ -362,6 +362,13 @@ def _ways(comparison: Comparison) -> dict[str, Any]:
         way["ranks"].append(list(ranking.ranks))
         way["order"].append([index[name] for name in ranking.order])
     return found
+
+
+def _way_short(comparison: Comparison, error: str, by: str) -> str:
+    """What a ranking is called in a sentence."""
+    if by != "value":
+        return f"the {loss_title(comparison.evaluations[comparison.names[0]]) if by == 'loss' else by}"
+    return "ECE" if error in ECE_NAMES else measure(error).label
 
 
 def _error(source: PageSource, name: str) -> dict[str, Any]:

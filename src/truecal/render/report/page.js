@@ -105,7 +105,7 @@ const rowHeight = models.length > 12 ? 34 : 40;
 document.documentElement.style.setProperty("--row", `${rowHeight - 6}px`);
 const sides = ["left", "right"];
 const waysOf = { left: Object.keys(data.ways).filter(name => !data.ways[name].truthful),
-  right: Object.keys(data.ways).filter(name => data.ways[name].truthful).toSorted((a, b) => b.endsWith(" score") - a.endsWith(" score")) };
+  right: Object.keys(data.ways).filter(name => data.ways[name].truthful).toSorted((a, b) => b.endsWith(" loss") - a.endsWith(" loss")) };
 
 function fillChoices(select, names, labels, chosen) {
   if (!select) return null;

@@ -14,6 +14,7 @@ from ...core.sample import Totals
 from ...core.table import BinTable
 from ...core.types import Array
 from ...evidence.stream_losses import LossSums
+from ...evidence.stream_state import SCORE_CELLS
 from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
 from ...results.comparison import Comparison
@@ -124,7 +125,8 @@ class QuerySums:
             "weight_sq": found["weight_sq"].sum(axis=0) if weighted else None,
         }
         table = BinTable(property.kind, rule, totals=totals, bounds=property.bounds, edges=edges, **sums)
-        blocks = Blocks(found["residual"], np.stack([weight, wrong, loss])) if self.plan.blocks else None
+        kept = self.plan.blocks and rule != SCORE_CELLS
+        blocks = Blocks(found["residual"], np.stack([weight, wrong, loss])) if kept else None
         return StreamTable.of(table, blocks)
 
     def _losses(self, model: Counted, own: Mapping[str, tuple[QueryPart, Mapping[str, Array]]]) -> LossSums | None:
