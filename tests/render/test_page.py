@@ -137,7 +137,7 @@ def test_the_leaderboard_is_that_of_the_comparison(page):
 def test_rankings_are_those_of_the_comparison(page):
     comparison = cases.flipping()
     for ranking in comparison.rankings:
-        found = page.data["ways"][ranking.error + (" score" if ranking.by == "score" else "")]
+        found = page.data["ways"][ranking.error + ("" if ranking.by == "value" else f" {ranking.by}")]
         k = found["counts"].index(ranking.n_bins)
         assert [comparison.names[i] for i in found["order"][k]] == list(ranking.order)
         assert found["ranks"][k] == list(ranking.ranks)

@@ -71,7 +71,7 @@ def test_no_pickle_inside(tmp_path):
     stream.save(tmp_path / "state.npz")
     with np.load(tmp_path / "state.npz", allow_pickle=False) as found:
         about = json.loads(found["about"].tobytes())
-        assert about["truecal"] == "stream" and about["version"] == 2
+        assert about["truecal"] == "stream" and about["version"] == 3
         assert all(found[name].dtype != object for name in found.files)
 
 
@@ -89,7 +89,7 @@ def test_refused_in_words(tmp_path):
             tc.Stream.load(path)
 
     write_state(path, "stream", 1, about, found)
-    refused("expected version 2 of the state of a stream, got version 1")
+    refused("expected version 3 of the state of a stream, got version 1")
     write_state(path, "monitor", 1, about, found)
     refused("expected the state of a stream, but it is that of a 'monitor'")
     for name in ("0.count", "0.blocks.residual", "losses"):

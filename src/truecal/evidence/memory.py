@@ -163,6 +163,8 @@ class _Work:
     with_gap: tuple[str, ...]
     shared: dict[Any, SampleCells] = field(default_factory=dict)
     """Cells of the sample of one property, by rule."""
+    scores: dict[tuple[str, bool], float] = field(default_factory=dict)
+    """By property and correction: the score has no bins."""
 
     @staticmethod
     def of(inputs: Inputs, settings: Settings, clusters: Groups | None) -> _Work:
@@ -328,9 +330,13 @@ class _Work:
     def _score(self, name: str, frozen: BinnedSample) -> float:
         """The score, of cross-validated predictions fold by fold."""
         error, sample = frozen.error, frozen.sample
-        if self.folds is None or name not in self.with_gap:
-            return error.score(sample, pairs_left_out(sample, self.clusters))
-        return sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
+        key = (error.property.kind, bool(error.corrected))
+        if key not in self.scores:
+            if self.folds is None or name not in self.with_gap:
+                self.scores[key] = error.score(sample, pairs_left_out(sample, self.clusters))
+            else:
+                self.scores[key] = sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
+        return self.scores[key]
 
     def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
         """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""

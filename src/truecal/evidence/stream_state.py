@@ -22,7 +22,7 @@ from ..core.types import Array
 from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.inputs import Inputs
 from ..sums.errors import CalibrationError
-from ..sums.scores import cluster_tables
+from ..sums.scores import cluster_tables, score_sample
 from .kept_rows import EdgeSource, KeptRows, SortedViews
 from .stream_losses import LossSums
 from .stream_plan import CELL_BYTES, StreamEntry, at_rows, state_bytes
@@ -164,6 +164,7 @@ class StreamState(Shared):
         try:
             facts = inputs.facts() if compiled is not None else None
             wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]
+            wanted = [(key, score_sample(each) if rule == SCORE_CELLS else each, rule) for key, each, rule in wanted]
             for _, sample, rule in wanted:
                 check_cells(sample, rule)
             losses = LossSums.of(inputs, self._blocks, start, facts)

@@ -168,7 +168,8 @@ def _tally(
 ) -> StreamTable:
     sums: dict[str, Any] = {name: arrays.get(f"{i}.{name}") for name in SUMS}
     edges = edges_of(rule, property.bounds, np.dtype(stream.dtype))
-    about: dict[str, Any] = {"joint": property.vector, "bounds": property.bounds, "edges": edges}
+    about: dict[str, Any] = {"bounds": property.bounds, "edges": edges}
+    about["joint"] = property.vector and rule != SCORE_CELLS
     about["shares"] = property.shares
     table = BinTable(property.kind, rule, tie_variance=np.zeros_like(sums["count"]), totals=totals, **sums, **about)
     start = f"{i}.lost."

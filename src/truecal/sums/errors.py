@@ -229,7 +229,7 @@ class CalibrationError:
 
     def score_of_table(self, table: BinTable, left_out: Sides | None = None) -> float:
         """The score read off a table of `ScoreCells`, for example one merged from parts of a sample."""
-        averaged, wrong = 1 if table.joint else table.views, table.totals.wrong if self.corrected else 0.0
+        averaged, wrong = 1 if self.property.vector else table.views, table.totals.wrong if self.corrected else 0.0
         loss = (table.loss_total / averaged + wrong) / table.totals.weight
         return float(self.property.score_unit(table.views) * (loss + gap_over_cuts(table, left_out) / averaged))
 
