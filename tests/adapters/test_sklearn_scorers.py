@@ -174,13 +174,13 @@ def test_options_reach_the_measure():
     assert ece(MODEL, REST, REST_NAMES) == -tc.ERRORS["ece"].with_options(n_bins=5, strategy="quantile")(
         REST_NAMES, p, **about
     )
-    classwise = tc.scorer("score", error="classwise", n_bins=5)
+    classwise = tc.scorer("score", error="classwise")
     assert classwise.__name__ == "neg_classwise_score"
-    assert classwise(MODEL, REST, REST_NAMES) == -tc.score(REST_NAMES, p, error="classwise", n_bins=5, **about)
+    assert classwise(MODEL, REST, REST_NAMES) == -tc.score(REST_NAMES, p, error="classwise", **about)
 
 
 REFUSED = [
-    (lambda: tc.scorer("gap"), ValueError, r"knows nothing and predicts base rates has gap 0.*use scorer\('score'\)"),
+    (lambda: tc.scorer("gap"), ValueError, r"knows nothing and predicts base rates has gap 0.*use scorer\('brier'\)"),
     (lambda: tc.scorer("breir"), ValueError, r"measure must be 'score', .*got 'breir'; did you mean 'brier'"),
     (lambda: tc.scorer("linear"), ValueError, r"measure='linear' cannot be used: it takes outcomes"),
     (lambda: tc.scorer(tc.ERRORS["top_label"]), ValueError, r"for the confidence in the top class use 'confidence'"),

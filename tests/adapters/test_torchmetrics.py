@@ -49,7 +49,8 @@ def test_batches_add_up_to_the_whole(name, scale):
     error = tc.CalibrationError(tc.ERRORS[name].property, tc.EqualWidth(6), "l2", name == "confidence" or "auto")
     if name == "confidence_uncorrected":
         error = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(6), "l2", False)
-    metric = fed(CalibrationMetric(name, num_classes=4, n_bins=6, scale=scale), data)
+    bins = {} if scale == "score" else {"n_bins": 6}
+    metric = fed(CalibrationMetric(name, num_classes=4, scale=scale, **bins), data)
     value = metric.compute()
     assert value.dtype == torch.float64 and value.shape == ()
     assert value.item() == pytest.approx(error(*whole(data), scale=scale), rel=1e-12)
@@ -69,7 +70,7 @@ def test_binary_of_any_shape_and_frozen_edges():
     metric = CalibrationMetric("binary", edges=edges)
     metric.update(u, y)
     assert metric.compute().item() == pytest.approx(
-        tc.binary_error(y.reshape(-1), u.reshape(-1), strategy=tc.Edges(edges), scale="score"), rel=1e-12
+        tc.binary_error(y.reshape(-1), u.reshape(-1), strategy=tc.Edges(edges)), rel=1e-12
     )
     logits = CalibrationMetric(tc.CalibrationError(tc.Binary(), tc.Edges(edges)), logits=True)
     logits.update(u.logit(), y)
@@ -173,7 +174,7 @@ def test_a_collection_shares_the_sums():
     data = batches()
     collection = MetricCollection(
         {
-            "score": CalibrationMetric("confidence", scale="score"),
+            "loss": CalibrationMetric("confidence", scale="loss"),
             "error": CalibrationMetric("confidence", scale="raw"),
         },
         compute_groups=True,
@@ -182,7 +183,7 @@ def test_a_collection_shares_the_sums():
         collection.update(p, y)
     assert len(collection.compute_groups) == 1
     found = collection.compute()
-    assert_close(found["score"].item(), fed(CalibrationMetric("confidence"), data).compute().item(), 1)
+    assert_close(found["loss"].item(), fed(CalibrationMetric("confidence", scale="loss"), data).compute().item(), 1)
     assert_close(found["error"].item(), fed(CalibrationMetric("confidence", scale="raw"), data).compute().item(), 1)
 
 
@@ -236,9 +237,10 @@ def test_sums_of_another_metric_are_refused(options):
 
 def test_states_merge():
     data = batches()
-    one, other = fed(CalibrationMetric("confidence"), data[:1]), fed(CalibrationMetric("confidence"), data[1:])
+    one, other = (fed(CalibrationMetric("confidence", n_bins=15), part) for part in (data[:1], data[1:]))
     one.merge_state(other)
-    assert one.compute().item() == pytest.approx(fed(CalibrationMetric("confidence"), data).compute().item(), rel=1e-12)
+    whole = fed(CalibrationMetric("confidence", n_bins=15), data).compute().item()
+    assert one.compute().item() == pytest.approx(whole, rel=1e-12)
     one.merge_state(fed(CalibrationMetric("confidence", edges=torch.linspace(0, 1, 16) ** 2), data))
     with pytest.raises(ValueError, match="state comes from a metric with other options"):
         _ = one.table
@@ -254,7 +256,7 @@ def test_edges_of_each_class():
     data = batches()
     edges = [[0, 0.1 * j + 0.1, 0.9, 1] for j in range(4)]
     metric = fed(CalibrationMetric("classwise", num_classes=4, edges=edges), data)
-    expected = tc.classwise_error(*whole(data), strategy=tc.Edges(edges), scale="score")
+    expected = tc.classwise_error(*whole(data), strategy=tc.Edges(edges))
     assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
 
 

@@ -91,7 +91,7 @@ def test_stream_table_and_torchmetrics(data, weights):
     pytest.importorskip("torchmetrics")
     from truecal.adapters.torchmetrics import CalibrationMetric
 
-    metric = CalibrationMetric(num_classes=p.shape[1], edges=stream.rule(headline(p)).values)
+    metric = CalibrationMetric(num_classes=p.shape[1])
     for rows in np.array_split(np.arange(N), 2):
         w = None if weights is None else torch.tensor(weights[rows])
         metric.update(torch.tensor(p[rows]), torch.tensor(y[rows]), w)

@@ -135,7 +135,7 @@ def saved(tmp_path):
         stream.update(rng.integers(0, 3, 80), p, sample_weight=rng.random(80))
     path = tmp_path / "s.npz"
     stream.save(path)
-    return (path, *read_state(path, "stream", 2))
+    return (path, *read_state(path, "stream", 3))
 
 
 NAMES = ("0.count", "0.residual", "1.weight_sq", "0.blocks.residual", "1.blocks.sums", "0.lost.cells.outcome")
@@ -148,7 +148,7 @@ def test_sums_that_are_no_numbers_are_refused_by_name(saved, name, value):
     path, about, arrays = saved
     changed = arrays[name].copy()
     changed.flat[0] = value
-    write_state(path, "stream", 2, about, {**arrays, name: changed})
+    write_state(path, "stream", 3, about, {**arrays, name: changed})
     with pytest.raises(FileError, match=rf"s.npz: the state of a stream is damaged: '{name}' has values that are not"):
         tc.Stream.load(path)
 
@@ -171,7 +171,7 @@ def test_sums_that_are_no_numbers_are_refused_by_name(saved, name, value):
 )
 def test_fields_that_no_stream_writes_are_refused_by_name(saved, name, value):
     path, about, arrays = saved
-    write_state(path, "stream", 2, {**about, name: value}, arrays)
+    write_state(path, "stream", 3, {**about, name: value}, arrays)
     with pytest.raises(FileError, match=rf"s.npz: the state of a stream is damaged: '({name}|nope)"):
         tc.Stream.load(path)
 
@@ -181,7 +181,7 @@ def test_a_state_has_no_more_blocks_than_a_stream(blocks, tmp_path):
     """Intervals compare every two blocks: 64,000,000 of them take petabytes."""
     path = tmp_path / "s.npz"
     tc.stream("binary").save(path)
-    about, arrays = read_state(path, "stream", 2)
-    write_state(path, "stream", 2, about | {"blocks": blocks}, arrays)
+    about, arrays = read_state(path, "stream", 3)
+    write_state(path, "stream", 3, about | {"blocks": blocks}, arrays)
     with pytest.raises(FileError, match=r"s.npz: the state of a stream is damaged: 'blocks' .*from 4 to 4096"):
         tc.Stream.load(path)

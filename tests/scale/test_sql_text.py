@@ -168,7 +168,7 @@ def test_sums_that_are_not_whole(duck: Make, tmp_path: Path, truecal: Run):
     assert "plan of the query" in refused(head, body[plan].replace("truecal", "other"), *rest)
     assert "version" in refused(head, body[plan].replace('truecal"":1', 'truecal"":9'), *rest)
     assert "expected the result of the second query" in refused("a,b", "1,2")
-    shifted = [",".join(["0", "77", *line.split(",")[2:]]) if i == 0 else line for i, line in enumerate(rest)]
+    shifted = [",".join(["0", "777", *line.split(",")[2:]]) if i == 0 else line for i, line in enumerate(rest)]
     assert "outside 0 to" in refused(head, body[plan], *shifted)
 
 

@@ -82,7 +82,7 @@ def test_refused_in_words(tmp_path):
     stream.update(y, p)
     path = tmp_path / "state.npz"
     stream.save(path)
-    about, found = read_state(path, "stream", 2)
+    about, found = read_state(path, "stream", 3)
 
     def refused(words: str) -> None:
         with pytest.raises(FileError, match=words):
@@ -93,11 +93,11 @@ def test_refused_in_words(tmp_path):
     write_state(path, "monitor", 1, about, found)
     refused("expected the state of a stream, but it is that of a 'monitor'")
     for name in ("0.count", "0.blocks.residual", "losses"):
-        write_state(path, "stream", 2, about, {**found, name: found[name][..., :-1]})
+        write_state(path, "stream", 3, about, {**found, name: found[name][..., :-1]})
         refused("damaged")
-        write_state(path, "stream", 2, about, {key: x for key, x in found.items() if key != name})
+        write_state(path, "stream", 3, about, {key: x for key, x in found.items() if key != name})
         refused("the state of a stream")
-    write_state(path, "stream", 2, {**about, "rows": 5}, found)
+    write_state(path, "stream", 3, {**about, "rows": 5}, found)
     refused("damaged")
     np.savez(path, probs=p)
     refused("holds other arrays")
@@ -131,13 +131,13 @@ def test_a_first_pass_comes_back_and_is_checked(tmp_path):
     stream.save(tmp_path / "good.npz")
     loaded = tc.Stream.load(tmp_path / "good.npz")
     assert not loaded.frozen and loaded.freeze().rule("binary") == stream.freeze().rule("binary")
-    about, arrays = read_state(tmp_path / "good.npz", "stream", 2)
+    about, arrays = read_state(tmp_path / "good.npz", "stream", 3)
     rows = arrays["first_pass"]
     for changed, extra in ((rows + 1, {}), (rows * np.nan, {}), (np.stack([rows] * 2), {}), (rows, {"observed": 49})):
-        write_state(tmp_path / "bad.npz", "stream", 2, about | extra, arrays | {"first_pass": changed})
+        write_state(tmp_path / "bad.npz", "stream", 3, about | extra, arrays | {"first_pass": changed})
         with pytest.raises(FileError, match=r"bad.npz.*'first_pass'"):
             tc.Stream.load(tmp_path / "bad.npz")
-    write_state(tmp_path / "old.npz", "stream", 2, about | {"sketches": [["binary", "Quantile", 1]]}, arrays)
+    write_state(tmp_path / "old.npz", "stream", 3, about | {"sketches": [["binary", "Quantile", 1]]}, arrays)
     with pytest.raises(FileError, match=r"old.npz.*'sketches' are those of an earlier version"):
         tc.Stream.load(tmp_path / "old.npz")
 

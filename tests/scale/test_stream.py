@@ -53,7 +53,7 @@ def assert_equal(stream: tc.Stream, y: Any, p: Any, w: Any = None) -> None:
         if error.norm == "l2":
             wanted, found = error.parts(sample)[0], error.parts_of_table(table)
             scale = max(value, wanted.loss / sample.size)
-            for name in ("error", "loss", "U", "score"):
+            for name in ("error", "loss", "U"):
                 unit = scale if name == "error" else scale * sample.size
                 assert abs(getattr(found, name) - getattr(wanted, name)) <= 1e-12 * unit, (entry.name, name)
             if not isinstance(entry.rule, tc.rules.OnGrid):  # a kernel may give all pairs next to no weight

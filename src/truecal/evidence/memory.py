@@ -32,7 +32,7 @@ from ..inference.thresholds import discrimination
 from ..kinds import COMPOSED, ece_names
 from ..kinds.inputs import Inputs, Progress, several_bins
 from ..sums.errors import CalibrationError
-from ..sums.scores import by_fold
+from ..sums.scores import by_fold, squares_and_gap
 from .budget import Plan
 from .evidence import Evidence
 from .loss_rows import loss_values_of
@@ -163,8 +163,8 @@ class _Work:
     with_gap: tuple[str, ...]
     shared: dict[Any, SampleCells] = field(default_factory=dict)
     """Cells of the sample of one property, by rule."""
-    scores: dict[tuple[str, bool], float] = field(default_factory=dict)
-    """By property and correction: the score has no bins."""
+    cuts: dict[int, tuple[Any, tuple[float, float]]] = field(default_factory=dict)
+    """What the score needs of some reports, which are kept as long."""
 
     @staticmethod
     def of(inputs: Inputs, settings: Settings, clusters: Groups | None) -> _Work:
@@ -330,13 +330,12 @@ class _Work:
     def _score(self, name: str, frozen: BinnedSample) -> float:
         """The score, of cross-validated predictions fold by fold."""
         error, sample = frozen.error, frozen.sample
-        key = (error.property.kind, bool(error.corrected))
-        if key not in self.scores:
-            if self.folds is None or name not in self.with_gap:
-                self.scores[key] = error.score(sample, pairs_left_out(sample, self.clusters))
-            else:
-                self.scores[key] = sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
-        return self.scores[key]
+        if self.folds is not None and name in self.with_gap:
+            return sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
+        if id(sample.reports) not in self.cuts:  # errors of the same reports share what is summed over cuts
+            found = squares_and_gap(sample, pairs_left_out(sample, self.clusters))
+            self.cuts[id(sample.reports)] = (sample.reports, found)
+        return error.score_from(sample, *self.cuts[id(sample.reports)][1])
 
     def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
         """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""

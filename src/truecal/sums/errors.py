@@ -222,7 +222,10 @@ class CalibrationError:
         """
         if self.norm == "l1":
             raise ValueError("norm='l1' has no score: the score is that of a squared error")
-        squares, gap_sq = squares_and_gap(sample, left_out, dispatch)
+        return self.score_from(sample, *squares_and_gap(sample, left_out, dispatch))
+
+    def score_from(self, sample: Sample, squares: float, gap_sq: float) -> float:
+        """The score of a sample whose `squares_and_gap` are known."""
         wrong = sample.wrong_weight if self.corrected else 0.0
         loss = (squares / sample.averaged + wrong) / sample.total_weight
         return float(self.property.score_unit(sample.views) * (loss + gap_sq / sample.averaged))
