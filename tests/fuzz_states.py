@@ -23,7 +23,7 @@ from truecal.io import FileError
 from truecal.io.state_files import read_state, write_state
 
 Generator = np.random.Generator
-VERSIONS = {"stream": 2, "monitor": 1}
+VERSIONS = {"stream": 3, "monitor": 1}
 
 
 def _binary(rng: Generator, n: int) -> tuple[Any, Any]:

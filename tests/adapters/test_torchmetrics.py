@@ -49,7 +49,7 @@ def test_batches_add_up_to_the_whole(name, scale):
     error = tc.CalibrationError(tc.ERRORS[name].property, tc.EqualWidth(6), "l2", name == "confidence" or "auto")
     if name == "confidence_uncorrected":
         error = tc.CalibrationError(tc.Confidence(), tc.EqualWidth(6), "l2", False)
-    bins = {} if scale == "score" else {"n_bins": 6}
+    bins: Any = {} if scale == "score" else {"n_bins": 6}
     metric = fed(CalibrationMetric(name, num_classes=4, scale=scale, **bins), data)
     value = metric.compute()
     assert value.dtype == torch.float64 and value.shape == ()

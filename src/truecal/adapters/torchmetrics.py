@@ -64,11 +64,11 @@ class CalibrationMetric(Metric):
 
     >>> import torch
     >>> from truecal.adapters.torchmetrics import CalibrationMetric
-    >>> metric = CalibrationMetric("confidence", n_bins=10)
+    >>> metric = CalibrationMetric("confidence")
     >>> metric.update(torch.tensor([[.8, .2], [.6, .4]]), torch.tensor([0, 1]))
     >>> metric.update(torch.tensor([[.3, .7]]), torch.tensor([1]))
     >>> round(metric.compute().item(), 6)
-    0.496667
+    0.443333
     """
 
     is_differentiable = False

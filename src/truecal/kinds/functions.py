@@ -276,7 +276,7 @@ def score(
     >>> tc.score(y, p) < tc.score(y, [.5] * 8)
     True
     >>> round(tc.score(y, p) - tc.brier(y, p), 4)  # what miscalibration adds
-    0.0083
+    0.0074
     """
     metric = get_error(default_error(y_proba) if error is None else error)
     value: float = metric(y_true, y_proba, sample_weight=sample_weight, labels=labels, scale="score")
