@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 import truecal as tc
@@ -200,3 +202,33 @@ def test_the_list_of_many_arrays_is_read_a_few_times(tmp_path: Path, monkeypatch
 def test_an_archive_of_many_arrays_is_refused_at_once(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **{f"a{i}": np.zeros(1) for i in range(1200)})  # type: ignore[arg-type]
     assert "expected at most 1000 arrays, got 1200" in refusal(tmp_path / "a.npz")
+
+
+FLIPPED = """
+import sys
+from pathlib import Path
+from truecal.io import FileError, read_predictions
+path = Path(sys.argv[1])
+good = path.read_bytes()
+foot = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+for bit in range(8 * foot, 8 * (foot + 90), 3):
+    changed = bytearray(good)
+    changed[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(changed)
+    try:
+        read_predictions(path)
+    except FileError:
+        pass
+"""
+
+
+@pytest.mark.slow
+def test_statistics_that_do_not_fit_a_column_do_not_end_the_process(tmp_path: Path) -> None:
+    """pyarrow aborts where Python asks it for the description of such a column."""
+    rows = pa.table(
+        {"label": ["cat", "dog"] * 2, "prob_cat": [0.25, 0.5, 0.75, 1.0], "prob_dog": [0.75, 0.5, 0.25, 0.0]}
+    )
+    parquet.write_table(rows, tmp_path / "a.parquet")
+    command = [sys.executable, "-c", FLIPPED, str(tmp_path / "a.parquet")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-500:]

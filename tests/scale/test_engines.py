@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fuzz_sql
 import truecal as tc
 from closeness import assert_close
 from sql_engines import QUICK, tables_in, world
@@ -171,3 +172,9 @@ def test_an_empty_table_is_refused_by_its_name():
         text = sql.queries(table, "p", dialect="duckdb", label="y", edges="uniform").second
         with pytest.raises(ValueError, match="the sums have no rows: the table of the query is empty"):
             sql.read_sums(table.get_backend().con.sql(text).to_arrow_table())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", QUICK)
+def test_random_tables_give_the_numbers_of_memory(engine: str):
+    assert list(fuzz_sql.run(engine, 0, range(12))) == []

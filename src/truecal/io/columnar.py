@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
 
 from truecal.core.types import Array
 from truecal.io.column_rules import INCOMPLETE_OPTION, Request, check_names
-from truecal.io.declared import check_batches, check_pages
+from truecal.io.declared import check_batches, check_pages, column_chunks
 from truecal.io.failures import FileError, NoRowsError, failure, need, parsing, quote
 from truecal.io.label_values import LONGEST_LABEL, Values, as_values, check_texts
 from truecal.io.limits import Budget
@@ -373,6 +374,7 @@ def open_parquet(request: Request) -> Source:
     parquet = need("pyarrow.parquet", "cli", "parquet files")
     path = request.path
     weighed: set[str] = set()
+    chunks = cache(partial(column_chunks, path))
 
     def opened_file(**options: Any) -> Any:
         # Pages are decoded when asked for: buffering a row group ahead would double what a wide table needs.
@@ -392,7 +394,7 @@ def open_parquet(request: Request) -> Source:
         size = LISTS_AT_ONCE if any(_is_vector(types[name]) for name in columns) else ROWS_AT_ONCE
         stored = list(dict.fromkeys(inner.get(name, (name,))[0] for name in columns))
         fresh = [name for name in stored if name not in weighed]
-        check_pages(path, file.metadata, fresh, request.budget)
+        check_pages(path, chunks(), fresh, request.budget)
         weighed.update(fresh)
         texts = [name for name in columns if as_text and _is_text(types[name])]
         with parsing(path, "a parquet file"):  # texts stay coded: a few bytes may be many long ones

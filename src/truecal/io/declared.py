@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from truecal.io.failures import parsing
 from truecal.io.limits import SMALL, Budget
 
-_RATIOS = {"UNCOMPRESSED": 1, "SNAPPY": 24, "LZ4": 256, "GZIP": 1040}
-"""How many times its size a page can unpack to at most; other codecs know no bound that helps."""
+_RATIOS = {0: 1, 1: 24, 2: 1040, 5: 256, 7: 256}
+"""How many times its size a page can unpack to at most, plain or with Snappy, GZIP and LZ4; other codecs know no bound
+that helps."""
 _MOST_RATIO = 1 << 16
 Bytes = mmap.mmap | bytes
 
@@ -26,34 +28,48 @@ def _mapped(path: str) -> Iterator[Bytes]:
 # -- parquet -----------------------------------------------------------------------------------------------------------
 
 
-def check_pages(path: str, metadata: Any, columns: Sequence[str], budget: Budget) -> None:
+@dataclass(frozen=True)
+class Chunk:
+    """A column of a group of rows, as the end of a parquet file describes it."""
+
+    column: int
+    name: str
+    codec: int
+    start: int
+    size: int
+
+
+def column_chunks(path: str) -> list[Chunk]:
+    """The columns of all groups of rows; pyarrow would abort where its statistics do not fit a column."""
+    found = []
+    with parsing(path, "a parquet file"), _mapped(path) as data:
+        end = len(data) - 8
+        footer, _ = _thrift(data, end - int.from_bytes(data[end : end + 4], "little"))
+        for group in footer[4]:
+            for j, chunk in enumerate(group[1]):
+                about = chunk[3]
+                start = min(about[9], about.get(11) or about[9])
+                found.append(Chunk(j, about[3][0].decode(), about[4], start, about[7]))
+    return found
+
+
+def check_pages(path: str, chunks: Iterable[Chunk], columns: Sequence[str], budget: Budget) -> None:
     """Charge the largest page of each column, and refuse lists that memory cannot hold."""
-    with parsing(path, "a parquet file"):
-        wanted = set(columns)
-        chunks = []
-        for i in range(metadata.num_row_groups):
-            group = metadata.row_group(i)
-            for j in range(group.num_columns):
-                chunk = group.column(j)
-                if chunk.path_in_schema.partition(".")[0] in wanted:
-                    most = chunk.total_compressed_size * _RATIOS.get(chunk.compression, _MOST_RATIO)
-                    chunks += [] if most <= SMALL else [(j, chunk)]
-        largest: dict[int, int] = {}
-        if chunks:
-            with _mapped(path) as data:
-                for j, chunk in chunks:
-                    most, values = _largest_page(data, chunk)
-                    budget.check(8 * values, "a group of rows")
-                    largest[j] = max(largest.get(j, 0), most)
+    wanted = set(columns)
+    large = [c for c in chunks if c.name in wanted and c.size * _RATIOS.get(c.codec, _MOST_RATIO) > SMALL]
+    largest: dict[int, int] = {}
+    if large:
+        with parsing(path, "a parquet file"), _mapped(path) as data:
+            for chunk in large:
+                most, values = _largest_page(data, chunk)
+                budget.check(8 * values, "a group of rows")
+                largest[chunk.column] = max(largest.get(chunk.column, 0), most)
     budget.charge(sum(largest.values()), "the largest pages")
 
 
-def _largest_page(data: Bytes, chunk: Any) -> tuple[int, int]:
+def _largest_page(data: Bytes, chunk: Chunk) -> tuple[int, int]:
     """Bytes of the largest page of a column in a group of rows, unpacked, and the number of values in all pages."""
-    start = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        start = min(start, chunk.dictionary_page_offset)
-    end, most, values = start + chunk.total_compressed_size, 0, 0
+    start, end, most, values = chunk.start, chunk.start + chunk.size, 0, 0
     while start < end:
         header, start = _thrift(data, start)
         inner: dict[int, Any] = next((header[key] for key in (5, 7, 8) if isinstance(header.get(key), dict)), {})
@@ -82,7 +98,7 @@ def _zigzag(data: Bytes, at: int) -> tuple[int, int]:
 
 
 def _thrift(data: Bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The whole numbers and structures of a structure in Thrift's compact protocol, by their numbers."""
+    """The values of a structure in Thrift's compact protocol, by their numbers."""
     found: dict[int, Any] = {}
     number = 0
     if depth > 8:
@@ -93,23 +109,35 @@ def _thrift(data: Bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
             number += kind >> 4
         else:
             number, at = _zigzag(data, at)
-        found[number], at = _value(data, at, kind & 0x0F, depth)
+        if number in found:  # which of them counts is left open
+            raise ValueError("a field that is there twice")
+        kind &= 0x0F
+        found[number], at = (kind == 1, at) if kind < 3 else _value(data, at, kind, depth)  # a boolean is its kind
     return found, at + 1
 
 
 def _value(data: Bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (1, 2):  # a boolean is its kind
-        return kind == 1, at
-    if kind == 3:
+    if kind in (1, 2, 3):
         return data[at], at + 1
     if kind in (4, 5, 6):
         return _zigzag(data, at)
-    if kind == 8:  # bytes
+    if kind == 7:  # a double, which nobody asks for
+        return None, at + 8
+    if kind == 8:
         size, at = _varint(data, at)
-        return None, at + size
+        return data[at : at + size], at + size
+    if kind == 9:
+        count, kind, at = data[at] >> 4, data[at] & 0x0F, at + 1
+        if count == 15:
+            count, at = _varint(data, at)
+        values = []
+        for _ in range(count):
+            value, at = _thrift(data, at, depth + 1) if kind == 12 else _value(data, at, kind, depth + 1)
+            values.append(value)
+        return values, at
     if kind == 12:
         return _thrift(data, at, depth + 1)
-    raise ValueError(f"a page header with values of kind {kind}")
+    raise ValueError(f"values of kind {kind}")
 
 
 # -- Arrow -------------------------------------------------------------------------------------------------------------
