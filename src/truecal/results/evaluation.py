@@ -72,7 +72,7 @@ class Evaluation(Pictured, Measurement):
             found[row.error] = (*found.get(row.error, ()), row)
         return found
 
-    @property
+    @cached_property
     def error_names(self) -> tuple[str, ...]:
         """The errors measured, in order."""
         return tuple(self._rows)
@@ -112,7 +112,7 @@ class Evaluation(Pictured, Measurement):
             return None
         return self.score - self.main_loss.value
 
-    @property
+    @cached_property
     def main_loss(self) -> LossValue | None:
         """The loss that models are ordered by: that of the score where it has a name, or else the Brier score."""
         name = ERRORS[self.headline].property.loss_name or "brier"
@@ -143,7 +143,7 @@ class Evaluation(Pictured, Measurement):
         """The kind of the predictions, as an object."""
         return KINDS[self.kind]
 
-    @property
+    @cached_property
     def ece_name(self) -> str | None:
         """The error that people call ECE for these predictions, where it was measured."""
         usual = self.about.usual_ece
