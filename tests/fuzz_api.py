@@ -60,7 +60,7 @@ RESULTS = {
 """Public names that are not called: results, and tables that other calls use."""
 PUBLIC: dict[str, Any] = {name: getattr(tc, name) for name in tc.__all__}
 OTHERS = {
-    "analysis": "Dominance MeanGap consistency_bands dominance mean_gap null_band tabulate",
+    "analysis": "Dominance MeanGap consistency_bands dominance mean_gap tabulate",
     "losses": "confidence_loss linear_loss spherical",
     "properties": "Outcomes",
     "recalibration": "CalibratedClassifier CanonicalRecalibration DirichletScaling HistogramBinning Identity "

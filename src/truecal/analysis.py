@@ -7,7 +7,6 @@ from .inference.gates import GateCheck as GateCheck
 from .inference.gates import Gates as Gates
 from .inference.gates import joint_thresholds as joint_thresholds
 from .inference.gates import load_gates as load_gates
-from .inference.null_band import null_band as null_band
 from .results.compare import same_order as same_order
 from .results.leaderboard import Leaderboard as Leaderboard
 from .results.leaderboard import leaderboard as leaderboard

@@ -165,7 +165,7 @@ def test_subgroups(folder: Path, truecal: Run) -> None:
         (("compare",), 2, "files"),
         (("nonsense",), 2, "nonsense"),
         (("test", "good.npz", "--alpha", "2"), 2, "alpha"),
-        (("test", "good.npz", "--error", "classwise_l1"), 1, "null_band"),
+        (("test", "good.npz", "--error", "classwise_l1"), 1, "use confidence_interval"),
         (("evaluate", "good.npz", "--json", "no/such/folder.json", *FAST), 1, "does not exist"),
         (("evaluate", "good.npz", "--level", "3", *FAST), 2, "level"),
         (("evaluate", "good.npz", "--seed", "-1", *FAST), 2, "seed"),

@@ -11,7 +11,7 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import rows_of, softmax, world
 from truecal import calibration_test, paired_difference
-from truecal.analysis import mean_gap, null_band
+from truecal.analysis import mean_gap
 from truecal.kinds.named_errors import get_error
 
 confidence_interval: Any = tc.confidence_interval  # its overloads want literal options
@@ -168,7 +168,7 @@ def test_the_unit_of_the_weights_does_not_matter(power):
         lambda w: confidence_interval(y, p, n_bins=5, sample_weight=w, what="score").to_dict(),
         lambda w: paired_difference(y, p, p[::-1], n_bins=5, sample_weight=w).gap_sq.to_dict(),
         lambda w: mean_gap(y, p, sample_weight=w).to_dict(),
-        lambda w: {"low": null_band(y, p, sample_weight=w, n_resamples=99).low},
+        lambda w: {"low": confidence_interval(y, p, error="confidence_l1", sample_weight=w, n_resamples=99).band.low},
     ):
         usual, extreme = call(w), call(w * 10.0**power)
         for key, value in usual.items():
@@ -225,7 +225,7 @@ def test_l1_gets_a_band_and_the_reason_but_no_interval():
     for what in ("loss", "gap_sq", "score"):
         with pytest.raises(ValueError, match="no loss part"):
             confidence_interval(y, p, error="confidence_l1", what=what)
-    with pytest.raises(ValueError, match="use null_band"):
+    with pytest.raises(ValueError, match="use confidence_interval"):
         calibration_test(y, p, error="confidence_l1")
     with pytest.raises(ValueError, match="norm='l1'"):
         paired_difference(y, p, p, error="confidence_l1")

@@ -235,7 +235,7 @@ def test_pvalues_at_the_floor_are_bounds():
     found = calibration_test(*sampled(lambda u: u**3), n_resamples=199)
     assert found.at_floor and found.pvalue_text == "p ≤ 0.005" and "p ≤ 0.005, together" in repr(found)
     assert "mean; p ≤ 0.005" in repr(found) and "p = 0.005" not in repr(found)
-    band = tc.analysis.null_band(*sampled(lambda u: u**3), error="binary_l1", n_resamples=199)
+    band = tc.confidence_interval(*sampled(lambda u: u**3), error="binary_l1", n_resamples=199).band
     assert "(p ≤ 0.005)" in repr(band)
     fine = calibration_test(*sampled(lambda u: u), n_resamples=199)
     assert not fine.at_floor and fine.pvalue_text.startswith("p = ")

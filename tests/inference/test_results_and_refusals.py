@@ -11,7 +11,7 @@ import pytest
 import truecal as tc
 from inference_cases import rows_of
 from truecal import calibration_test, gap
-from truecal.analysis import consistency_bands, mean_gap, null_band
+from truecal.analysis import consistency_bands, mean_gap
 
 confidence_interval: Any = tc.confidence_interval  # wrong options are the point
 paired_difference: Any = tc.paired_difference
@@ -26,7 +26,7 @@ def test_results_are_plain_numbers_and_escaped_text():
         confidence_interval(y, p, error="confidence_l1", n_resamples=39),
         paired_difference(y, p, p, names=("<a>", "b")),
         paired_difference([1] * 3, [0.9] * 3, [0.4] * 3, error="binary"),
-        null_band(y, p, n_resamples=39),
+        confidence_interval(y, p, error="confidence_l1", n_resamples=39).band,
         consistency_bands(y, p, n_resamples=39),
         consistency_bands(y, p, error=tc.CalibrationError(tc.Confidence(), tc.EqualWidth(9))),  # empty bins
         calibration_test([1], [[0.2, 0.8]], n_resamples=9),
@@ -44,7 +44,6 @@ def test_results_are_plain_numbers_and_escaped_text():
 def test_same_seed_same_answer_other_seed_other_draws():
     y, p = rows_of(3, 40, 0)
     for call in (
-        lambda seed: null_band(y, p, n_bins=(3, 5), n_resamples=39, seed=seed),
         lambda seed: confidence_interval(y, p, error="confidence_l1", n_resamples=39, seed=seed),
         lambda seed: consistency_bands(y, p, error="classwise", sample_weight=np.arange(1, 41), seed=seed),
         lambda seed: calibration_test(y, p, n_bins=5, seed=seed),
@@ -80,9 +79,7 @@ def test_same_seed_same_answer_other_seed_other_draws():
         (lambda y, p: calibration_test(y, p, n_bins=(5, 3, 5)), "different counts, got 5 twice"),
         (lambda y, p: confidence_interval(y, p, n_bins=(5, 5)), "different counts"),
         (lambda y, p: paired_difference(y, p, p, n_bins=(5, 5)), "different counts"),
-        (lambda y, p: null_band(y, p, n_bins=(5, 5)), "different counts"),
-        (lambda y, p: null_band(y, p, n_resamples=1), "at least n_resamples=39, got 1"),
-        (lambda y, p: null_band(y, p, n_resamples=18, level=0.9), "at least n_resamples=19, got 18"),
+        (lambda y, p: confidence_interval(y, p, error="confidence_l1", n_resamples=1), "n_resamples=39, got 1"),
     ],
 )
 def test_bad_input_gets_one_clear_error(call, words):

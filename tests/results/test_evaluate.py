@@ -14,7 +14,7 @@ import truecal as tc
 from closeness import assert_close
 from inference_cases import softmax, world
 from truecal import calibration_test, gap
-from truecal.analysis import consistency_bands, mean_gap, null_band
+from truecal.analysis import consistency_bands, mean_gap
 from truecal.core.rules import auto_bins
 from truecal.evidence.budget import FEWEST_DRAWS, MOST_DRAWS, Plan
 from truecal.evidence.memory import vector_bins
@@ -61,10 +61,10 @@ def test_gaps_bands_and_the_test_are_those_of_inference(data, comparison):
             assert (row.U_low, row.U_high) == pytest.approx((ci.low, ci.high), rel=0.01)  # bins of 133 and 134 rows
         (headline,) = (row for row in found.rows(name) if row.headline)
         assert repr(found.gaps[name]) == repr(gap(y, p, error=name, n_bins=headline.n_bins))
-    band = null_band(y, p, error="confidence_l1", n_bins=(3, 5, 20), n_resamples=99)
+    bands = [one.band for one in confidence_interval(y, p, error="confidence_l1", n_bins=(3, 5, 20), n_resamples=99)]
     rows = found.rows("confidence_l1")
     for what in ("low", "high", "pvalue"):
-        assert [getattr(row, f"null_{what}") for row in rows] == pytest.approx(list(getattr(band, what)))
+        assert [getattr(row, f"null_{what}") for row in rows] == pytest.approx([getattr(band, what) for band in bands])
     assert all(row.U is None and row.gap is None and row.score is None for row in rows)
     test = calibration_test(y, p, n_resamples=99)
     assert_close((found.test.pvalue, found.test.details), (test.pvalue, test.details), 1)

@@ -25,7 +25,7 @@ from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.level_tests import OWN, own_test
 from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
-from ..inference.null_band import null_band_of
+from ..inference.null_band import null_bands
 from ..inference.sign_flips import cluster_test
 from ..inference.spread import Spread, spreads
 from ..inference.thresholds import discrimination
@@ -344,10 +344,8 @@ class _Work:
         if name in ece_names() and not self._dependent(frozen):
             draws = settings.plan.null_band(frozen.sample)
             if draws:
-                band = null_band_of(
-                    frozen.on_host, settings.level, max(draws, draws_for_band(settings.level)), settings.seed
-                )
-                nulls = tuple(band.each())
+                draws = max(draws, draws_for_band(settings.level))
+                nulls = null_bands(frozen.on_host, settings.level, draws, settings.seed)
             else:
                 self.found.note(f"{name} has no null band: it needs more draws")
         each = zip(frozen.counts, values, nulls, strict=True)

@@ -349,7 +349,7 @@ def u_test(
 ) -> CalibrationTest:
     """The test on U of one error, at one bin count or at several together."""
     if frozen.error.norm == "l1":
-        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use null_band for them")
+        raise ValueError("calibration_test works on U, which norm='l1' errors do not have; use confidence_interval")
     simulated, null = _simulated(frozen, draws, seed, sampler)
     details = _details(frozen, simulated)
     pvalue = details[0].pvalue

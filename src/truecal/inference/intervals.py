@@ -19,7 +19,7 @@ from .binned_sample import BinnedSample, where_inferred
 from .checks import Options, check_draws, check_groups, check_level, pairs_left_out, read_error
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
-from .null_band import NullBand, null_band_of
+from .null_band import NullBand, null_bands
 from .spread import Spread, spreads
 
 What = Literal["gap_sq", "U", "loss", "score", "error", "within"]
@@ -181,9 +181,9 @@ def _within_interval(inside: Array, level: float) -> tuple[float, float, float, 
 def _l1_bands(frozen: BinnedSample, level: float, what: What, draws: int, seed: int) -> tuple[Interval, ...]:
     if what not in ("U", "error"):
         raise ValueError(f"what={shown(what)} cannot be used: norm='l1' errors have no loss part")
-    bands = null_band_of(frozen, level, draws, seed).each()
+    bands = null_bands(frozen, level, draws, seed)
     rows, symbol = frozen.sample.rows, frozen.error.symbol
     return tuple(
-        Interval("error", float(np.asarray(b.estimate)), None, None, None, level, L1_REASON, m, rows, symbol, b)
+        Interval("error", b.estimate, None, None, None, level, L1_REASON, m, rows, symbol, b)
         for b, m in zip(bands, frozen.counts, strict=True)
     )
