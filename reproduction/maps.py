@@ -43,8 +43,8 @@ LOSSES = ("Brier score", "log loss")
 CLIP = 1e-6
 """Log losses on test rows take smaller probabilities as this, so that one row does not decide."""
 NONE = "no map"
-POOLING = ("HistogramBinning", "ScalingBinning", "CanonicalRecalibration", "IsotonicOneVsRest")
-"""Maps that give many rows one probability, their observed frequency."""
+BINNING = ("HistogramBinning", "ScalingBinning", "CanonicalRecalibration")
+"""Maps that give all rows of a bin one probability, as in `reproduction.calarena`."""
 DRAWS, SEED = 2000, 2026
 KEY = ["dataset", "model", "seed"]
 Rows = Callable[..., Iterable[dict[str, Any]]]
@@ -178,13 +178,13 @@ def choices(found: pd.DataFrame) -> pd.DataFrame:
                 value = part.loc[title, f"test {loss}"]
                 row[f"regret in {loss}"] = value - best[f"test {loss}"]
                 row[f"worse than none in {loss}"] = value > none[f"test {loss}"] + 1e-12
-            row["pooling"] = title in POOLING
+            row["binning"] = title in BINNING
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 REGRETS = ("regret in Brier", "regret in log loss")
-MEASURES = (*REGRETS, "worse than none in Brier", "worse than none in log loss", "pooling")
+MEASURES = (*REGRETS, "worse than none in Brier", "worse than none in log loss", "binning")
 ABOVE = ", above the guarded choice"
 
 
@@ -286,7 +286,7 @@ def text(found: pd.DataFrame, table: pd.DataFrame, harms: pd.DataFrame) -> str:
     rows = [
         f"| {row['criterion']} | {cell(row, REGRETS[0], '.2f', 1000)} | {cell(row, REGRETS[0] + ABOVE, '.2f', 1000)} | "
         f"{cell(row, REGRETS[1], '.1f', 1000)} | {cell(row, REGRETS[1] + ABOVE, '.1f', 1000)} | "
-        f"{cell(row, MEASURES[2], '.0%')} | {cell(row, MEASURES[3], '.0%')} | {row['pooling']:.0%} |"
+        f"{cell(row, MEASURES[2], '.0%')} | {cell(row, MEASURES[3], '.0%')} | {row['binning']:.0%} |"
         for _, row in table.iterrows()
     ]
     columns = [column for loss in LOSSES for column in (f"{loss} × 1000", f"{loss} × 1000, above the guarded choice")]
@@ -321,19 +321,19 @@ other four of five folds and chooses one map. This map, fitted on all validation
   the best map.
 - The choice by ECE costs {cost(ece)} × 10⁻³, which is {cell(ece, above, ".1f", 1000)} × 10⁻³ more than the guarded
   choice by log loss. It is worse than no map in {ece[worse_than_none]:.0%} of the experiments (guarded:
-  {guarded[worse_than_none]:.0%}), and a pooling map in {ece["pooling"]:.0%} (guarded: {guarded["pooling"]:.0%}).
+  {guarded[worse_than_none]:.0%}), and a binning map in {ece["binning"]:.0%} (guarded: {guarded["binning"]:.0%}).
 - Not told apart from the guarded choice in Brier score (the limits of the difference hold 0): {", ".join(alike)}.
 - No map at all costs {cost(never)} × 10⁻³, with {worst} {cost(each[worst].loc["never a map"])} × 10⁻³.
 
-{head("criterion", *columns, *worse, "pooling map")}
+{head("criterion", *columns, *worse, "binning map")}
 {chr(10).join(rows)}
 
 Losses on test rows are above those of the best map on test rows, which no criterion can know. Brackets: 95% limits,
 data sets resampled {DRAWS} times (seed {SEED}). "{GUARDED}" keeps no map unless the gain in log loss exceeds one
 standard error and the Brier score is not worse by more than one, as `tc.calibrate` and `tc.select_recalibration` do.
 Log losses on test rows take probabilities below {CLIP:g} as {CLIP:g}. Where a criterion ties, no map counts first.
-Pooling maps:
-{", ".join(POOLING)}.
+Binning maps:
+{", ".join(BINNING)}.
 Matrix and Dirichlet scaling are the same map here, because the logits are logarithms of probabilities.
 
 ![What each choice costs](figure.png)

@@ -216,7 +216,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
                 axis.bar(x, rows[between], width=0.23, color=colour, label=f"{between} bins")
                 axis.errorbar(x, rows[between], yerr=limits, fmt="none", ecolor="#333333", linewidth=1)
             axis.set_xticks(np.arange(len(BINNED) + 1), [*BINNED, "no bins:\nscore, Brier"])
-            axis.set_title(map_)
+            axis.set(title=map_, xlim=(-0.6, len(BINNED) + 0.6))
         axes[0].set(ylabel="pairs of checkpoints that\nchange places")
         axes[0].yaxis.set_major_formatter("{x:.0%}")
         axes[0].legend(frameon=False, loc="upper right")
@@ -300,7 +300,7 @@ Two-bin, Poisson cuts, kernel and the smooth measures are those of the confidenc
 ## The runs of the paper's experiment
 
 The same shares in the [stored runs](../../docs/reproduce.md), after temperature scaling and without warm-up. Estimators
-without bins were not measured there.
+without bins, the score among them, were not measured there: the predictions were not kept.
 
 {head("run", "checkpoints", *(f"{title}, {between}" for title in BINNED for between in BETWEEN))}
 {chr(10).join(stored)}

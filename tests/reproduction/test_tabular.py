@@ -25,7 +25,7 @@ def test_choices_of_every_criterion_by_hand() -> None:
     values |= {"keeps": [True, False, True], "seconds": [0.0] * 3}
     values |= {"test Brier": [0.2, 0.1, 0.3], "test log loss": [0.5, 0.4, 0.9]}
     chosen = maps.choices(pd.DataFrame(about | values)).set_index("criterion")
-    assert chosen.loc["ECE (15 bins)", "map"] == "HistogramBinning" and chosen.loc["ECE (15 bins)", "pooling"]
+    assert chosen.loc["ECE (15 bins)", "map"] == "HistogramBinning" and chosen.loc["ECE (15 bins)", "binning"]
     assert chosen.loc["log loss", "map"] == "A" and chosen.loc[maps.GUARDED, "map"] == maps.NONE
     assert chosen.loc["ECE (15 bins)", "regret in Brier"] == pytest.approx(0.2)
     assert chosen.loc["never a map", "regret in log loss"] == pytest.approx(0.1)
@@ -141,7 +141,7 @@ def test_the_page_of_choices_shows_the_stored_numbers() -> None:
     assert rows == [
         [
             *(row["criterion"], limits(row, "regret in Brier", ".1f", 1000)),
-            *(limits(row, "worse than none in Brier", ".0%"), f"{row['pooling']:.0%}"),
+            *(limits(row, "worse than none in Brier", ".0%"), f"{row['binning']:.0%}"),
         ]
         for _, row in table.iterrows()
     ]

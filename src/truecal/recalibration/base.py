@@ -115,7 +115,7 @@ def probabilities_of(logits: Logits) -> Float64s:
     with np.errstate(over="ignore"):
         p = np.exp(values)
     summed = np.abs(p.sum(axis=1, keepdims=True) - 1) < FLOORED  # division by sums that differ would split ties
-    return np.where(summed, p, softmax_of(values))
+    return p if summed.all() else np.where(summed, p, softmax_of(values))
 
 
 def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
