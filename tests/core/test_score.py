@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,27 @@ def test_a_lie_inside_clusters_does_not_pay(groups):
             found.append(scores[1] - scores[0])
     assert np.mean(kept) > 3 * np.std(kept) / 10
     assert np.mean(all_pairs) < np.mean(kept)
+
+
+def test_no_lie_gains_where_rows_of_a_cluster_share_their_outcome():
+    """Every outcome of two clusters of two rows: with all pairs a lie gains, with pairs of both clusters none does."""
+    error, groups = tc.CalibrationError(tc.Binary(), tc.Quantile()), np.array([0, 0, 1, 1])
+    gains = {True: 0, False: 0}
+    for chances in ((0.5, 0.5), (0.3, 0.8)):
+
+        def expected_score(u, chances=chances, out=True):
+            total = 0.0
+            for y in product((0, 1), repeat=2):
+                weight = float(np.prod([c if came else 1 - c for c, came in zip(chances, y, strict=True)]))
+                sample = error.read(np.repeat(y, 2), np.asarray(u))
+                total += weight * error.score(sample, of_clusters(sample, (groups, 2)) if out else None)
+            return total
+
+        for out in (True, False):
+            truth = expected_score(np.repeat(chances, 2), out=out)
+            for lie in product((0.0, 0.2, 0.3, 0.5, 0.8, 1.0), repeat=4):
+                gains[out] += expected_score(lie, out=out) < truth - TINY
+    assert gains[True] == 0 and gains[False] > 0
 
 
 def _sample(metric, rng, n=40):
