@@ -94,3 +94,7 @@ def test_the_table_of_errors_in_the_docs_is_the_list():
     section = page.partition("\n## The errors\n")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| .*? \| (yes|no) \|", section, flags=re.MULTILINE))
     assert rows == {name: "yes" if error.truthful else "no" for name, error in COMPOSED.items()}
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 500

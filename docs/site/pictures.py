@@ -87,7 +87,29 @@ def sampled(picture: Path) -> None:
     draw_naive_and_split(picture)
 
 
+def before_and_after(picture: Path) -> None:
+    """A classifier before and after recalibration, with the sentence that a person would say."""
+    import matplotlib.pyplot as plt
+    from sklearn.datasets import make_classification
+    from sklearn.naive_bayes import GaussianNB
+
+    import truecal as tc
+
+    X, y = make_classification(12_000, n_informative=8, n_classes=3, random_state=0)
+    train, fit, test = slice(0, 2000), slice(2000, 5000), slice(5000, None)
+    before = GaussianNB().fit(X[train], y[train])
+    after = tc.calibrate(before, X[fit], y[fit])
+    figure, axes = plt.subplots(1, 2, figsize=(8.6, 4.3), layout="constrained", sharey=True)
+    for ax, (name, model) in zip(axes, (("Before", before), ("After", after)), strict=True):
+        found = tc.evaluate(y[test], model.predict_proba(X[test]), n_resamples=199)
+        tc.plots.reliability(found, ax=ax)
+        ax.set_title(f"{name}: {found.says.split(':')[0]}", fontsize="large")
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
+    "before-and-after": before_and_after,
     "report": report,
     "plots": plots,
     "growth": growth,

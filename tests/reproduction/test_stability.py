@@ -1,4 +1,4 @@
-"""What README and the documentation say of the paper's experiment is what the committed tables show."""
+"""What the documentation says of the experiment of the paper is what the committed tables show."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ def section(page: str, heading: str) -> str:
 
 RESULTS = section("docs/reproduce.md", "Results: the paper's experiment, smaller")
 WORDS = " ".join(RESULTS.split())
-README = " ".join(section("README.md", "Reproducing the paper").split())
 ERRORS = ("ConfECE_fix", "ConfCE_corr_qua", "LinCE_cw_qua", "score_ConfCE_corr_qua", "score_LinCE_cw_qua")
 MANY_TO_FEW = (2000, 20, 5)
 RUNS = {  # in the table of docs/reproduce.md: folder, experiment and prefix of the columns
@@ -185,16 +184,6 @@ def test_docs_tell_how_far_losses_agree() -> None:
     lowest = min(rank_correlations(kept[list(LOSSES)].to_numpy()).min() for kept in runs)
     (told,) = re.findall(r"rank correlation at least ([\d.]+) in every run", WORDS)
     assert 0 <= lowest - float(told) < 0.001
-
-
-def test_readme_tells_the_same() -> None:
-    full = correlations(FULL, "within", "", "ConfECE_fix")
-    paper = paper_table().query("error == 'ConfECE' and item1 == 'classification_error'")["within_r"].tolist()
-    assert f"from {full[0]:.2f} at 2000 bins to {full[-1]:.2f} at 5 (paper: {paper[0]:.2f} to {paper[-1]:.2f}" in README
-    scores = [correlations(f, e, "", name) for f, e, p in RUNS.values() if not p for name in ERRORS[3:]]
-    (told,) = re.findall(r"score stay at ([\d.]+) or more", README)
-    assert 0 <= min(map(min, scores)) - float(told) < 0.01
-    assert f"{after_warm_up(FULL, 'within')['trace'].nunique()} training runs" in README
 
 
 def test_docs_tell_what_is_seen_where_the_theorem_does_not_apply() -> None:
