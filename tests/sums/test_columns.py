@@ -8,9 +8,12 @@ import pytest
 from closeness import assert_close
 from truecal.core import dispatch
 from truecal.evidence import stream_state as sums
+from truecal.io import FileError, dataset
+from truecal.io.dataset import open_dataset
 from truecal.kinds import CLASSES
 from truecal.kinds.inputs import Inputs
 from truecal.scale import stream as streams
+from truecal.scale.files import evaluate_dataset
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
 from truecal.sums.compiled_columns import row_facts  # after importorskip
@@ -29,12 +32,16 @@ def rows(rng, dtype, n=2500, k=7):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_facts_of_rows_are_those_of_numpy(rng, dtype):
     y, p = rows(rng, dtype)
-    facts = row_facts(p.T, y)
-    np.testing.assert_array_equal(facts.right, p.argmax(axis=1) == y)
+    facts = row_facts(p)
+    right, own = facts.of_labels(y)
+    np.testing.assert_array_equal(right, p.argmax(axis=1) == y)
     assert_close(facts.confidence, p.max(axis=1))
-    assert_close(facts.own, p[np.arange(len(y)), y])
+    assert_close(own, p[np.arange(len(y)), y])
     assert_close(facts.squares, np.square(p.astype(np.float64)).sum(axis=1))
-    assert_close(facts.least, p.min())
+    assert_close([facts.least, facts.most], [p.min(), p.max()])
+    assert facts.off == 0
+    p[5, 1], p[7, 3] = np.nan, 3.0
+    assert row_facts(p).off == 2
 
 
 @pytest.mark.slow
@@ -55,8 +62,8 @@ def test_a_stream_of_columns_is_that_of_rows(rng, monkeypatch, dtype, weighted):
     monkeypatch.setattr(sums, "DISPATCH", dispatch.Dispatch(compiled_stream=1))
     looked, known = [], Inputs.facts
 
-    def facts(self):
-        looked.append(known(self))
+    def facts(self, compiled):
+        looked.append(known(self, compiled))
         return looked[-1]
 
     monkeypatch.setattr(Inputs, "facts", facts)
@@ -70,3 +77,35 @@ def test_a_stream_of_columns_is_that_of_rows(rng, monkeypatch, dtype, weighted):
     for one, other in zip(found.errors, plain.errors, strict=True):
         assert_close(one.value, other.value)
     assert found.notes == plain.notes  # rows with an infinite loss are counted
+
+
+@pytest.mark.slow
+def test_a_file_is_checked_and_measured_by_the_facts_of_its_rows(rng, monkeypatch, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    y, p = rows(rng, np.float32)
+
+    def write(name, p):
+        path = tmp_path / name
+        parquet.write_table(pa.table({"label": y, **{f"p{j}": column.copy() for j, column in enumerate(p.T)}}), path)
+        return path
+
+    good = write("good.parquet", p)
+    p[2000, 3] += 0.5
+    bad = write("bad.parquet", p)
+
+    def both():
+        with pytest.raises(FileError, match="row 2000") as raised:
+            evaluate_dataset(open_dataset(bad), one_pass=True)
+        return evaluate_dataset(open_dataset(good), one_pass=True), str(raised.value)
+
+    plain, said = both()
+    seen = []
+    monkeypatch.setattr(dataset, "DISPATCH", dispatch.Dispatch(compiled_rows=1))
+    monkeypatch.setattr(Inputs, "facts", lambda self, compiled, known=Inputs.facts: seen.append(known(self, False)))
+    assert both()[1] == said and seen and None not in seen
+    monkeypatch.undo()
+    monkeypatch.setattr(dataset, "DISPATCH", dispatch.Dispatch(compiled_rows=1))
+    found, _ = both()
+    for one, other in zip(found.errors, plain.errors, strict=True):
+        assert_close(one.value, other.value)
+    assert_close([loss.value for loss in found.losses[:1]], [loss.value for loss in plain.losses[:1]])

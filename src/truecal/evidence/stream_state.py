@@ -159,10 +159,10 @@ class StreamState(Shared):
         counted = self.counted()
         classes = inputs.reports.shape[1] if inputs.reports.ndim == 2 else 1
         views = max(classes if property.vector else property.views(classes) for property, _ in counted.values())
-        come = max(self._rows + inputs.n_samples, self._expected) * max(views, classes // 8)
+        come = max(self._rows + inputs.n_samples, self._expected) * max(views, classes / 8)
         compiled = compiled_loops() if come >= DISPATCH.compiled_stream else None
         try:
-            facts = inputs.facts() if compiled is not None else None
+            facts = inputs.facts(compiled is not None)
             wanted = [(key, inputs.sample(property), rule) for key, (property, rule) in counted.items()]
             wanted = [(key, score_sample(each) if rule == SCORE_CELLS else each, rule) for key, each, rule in wanted]
             for _, sample, rule in wanted:

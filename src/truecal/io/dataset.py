@@ -13,6 +13,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+from truecal.core.arrays import compiled_loops
+from truecal.core.dispatch import DISPATCH
 from truecal.core.types import Array
 from truecal.io.column_rules import Request
 from truecal.io.columnar import Table, checked, is_arrow_file, open_table, table_types
@@ -23,7 +25,7 @@ from truecal.io.prediction_file import Predictions
 from truecal.io.read_file import file_format, is_found, judge
 from truecal.io.refused import missing_error
 from truecal.io.roles import Forms
-from truecal.io.source import Found, Source, extract, found_in
+from truecal.io.source import ROUNDED, Found, Source, extract, found_in
 from truecal.io.streams import arrow_file, read_ahead
 
 STREAMED = {"parquet": "parquet", "arrow": "ipc"}
@@ -205,11 +207,18 @@ class Dataset:
         """Checked predictions and weights of a batch of rows as they are stored; the first is row `start`."""
         with counted_from(start, self._in_file):
             source = _source(self.path, self._types, batch, self._found.forms)
-            read = judge(self.name, self.request, extract(self.request, source, False, self._found), None)
+            parts = extract(self.request, source, False, self._found)
+            read = judge(self.name, self.request, replace(parts, facts=self._facts(parts.numbers)), None)
             if self.weight is None:
                 return read, None
             weights = source.numbers((self.weight,), False)
             return read, weights if read.rows is None else weights[read.rows]
+
+    def _facts(self, numbers: Array) -> Any:
+        """What is to be known of each row, in one compiled pass, where there are many."""
+        large = numbers.ndim == 2 and self.n_rows * numbers.shape[1] >= DISPATCH.compiled_rows
+        loops = compiled_loops("_columns") if large and numbers.dtype.itemsize >= 4 else None
+        return loops.row_facts(numbers, ROUNDED) if loops is not None and numbers.T.flags.c_contiguous else None
 
     def _in_file(self, row: int) -> str:
         """Where a row of a table in several files lies, for a message."""

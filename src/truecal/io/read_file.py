@@ -360,7 +360,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
     if request.normalize:
         numbers, note = normalized(path, numbers, layout)
         notes.append(note)
-    if not are_plain(numbers, layout):  # else all that follows has nothing to say
+    if not are_plain(numbers, layout, parts.facts):  # else all that follows has nothing to say
         if not request.normalize and layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
             numbers = whole
             notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
@@ -382,6 +382,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
         logits=numbers if layout.kind == "logits" else None,
         classes=None if numbers.ndim == 1 else classes,
         label_values=values,
+        facts=parts.facts,
         **_about(parts, notes),
     )
     return in_index_order(read)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from truecal.core.data import are_distributions, check_probabilities, check_reports, row_blocks
+from truecal.core.data import are_distributions, check_probabilities, check_reports, rounding_slack, row_blocks
 from truecal.io.column_rules import (
     COLUMNS_OPTION,
     HEADER_OPTION,
@@ -116,6 +116,7 @@ class FileParts:
     what: str = "column"
     unordered: bool = False
     can_label: tuple[str, ...] = ()  # columns whose values would do as labels, where none were found
+    facts: Any = None  # of rows, as `sums.compiled_columns` has them, where they are known
 
 
 @dataclass(frozen=True)
@@ -436,8 +437,11 @@ def check_numbers(path: str, numbers: Floats, layout: Layout, told: bool = True)
         raise failure(path, f"expected logits, {found}, {how}")
 
 
-def are_plain(numbers: Floats, layout: Layout) -> bool:
+def are_plain(numbers: Floats, layout: Layout, facts: Any = None) -> bool:
     """Whether rows are distributions over classes by far, so that no check of them could find anything."""
+    if facts is not None and facts.numbers is numbers and layout.kind == "probabilities":
+        slack = rounding_slack(numbers)
+        return bool(facts.off == 0 and facts.least >= -slack and facts.most <= 1 + slack)
     wide = numbers.ndim == 2 and numbers.shape[0] > 0 and numbers.shape[1] > 1 and numbers.itemsize > 2
     return layout.kind == "probabilities" and wide and are_distributions(numbers, 0.9 * ROUNDED)
 

@@ -18,6 +18,8 @@ FEWEST = 20
 """Fewer rows may agree by chance."""
 ROUNDING = 1e-5
 """So small a share of the largest prediction shows nothing."""
+MOST = 1 << 14
+"""Of more rows so many, spread evenly, are looked at."""
 BELOW_CHANCE = -4.0
 """So many standard errors of the covariance between labels and predictions."""
 
@@ -132,9 +134,12 @@ def agreement(numbers: Floats, y: Any) -> float | None:
         a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
         scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
         return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
+    step = -(-n // MOST)
+    numbers, y = numbers[::step], y[::step]
+    n = len(y)
     own = numbers[np.arange(n), y]
     shares = np.bincount(y, minlength=numbers.shape[1]) / n
-    spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)  # no copy of all numbers
+    spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)
     if abs(spread.mean()) <= ROUNDING * float(np.abs(own).max()):
         return None
     scale = float(spread.std() * np.sqrt(n))

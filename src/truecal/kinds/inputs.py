@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,14 @@ LEAST_ON_DEVICE = 1 << 20
 """Fewer predictions in the memory of a GPU are copied to the CPU."""
 
 
+class RowFacts(NamedTuple):
+    """Of each row p of its label and Σ p_r², and the least p of all."""
+
+    own: Array
+    squares: Array
+    least: float
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """Validated predictions of one model: outcomes `y` and `reports`, in the form that their kind reads them in."""
@@ -43,6 +51,8 @@ class Inputs:
     """Of distributions of a number: `y` is how many each outcome exceeds, and `reports` F at each of them."""
     own: OwnLevels | None = None
     """Of quantiles and ensembles: what outcomes show of them at their own levels."""
+    known: Any = None
+    """The facts of rows of `sums.compiled_columns`, where their reader had them."""
 
     @cached_property
     def soft(self) -> bool:
@@ -94,17 +104,22 @@ class Inputs:
             self._samples[property.kind] = property.sample(y, reports, self.weights)
         return self._samples[property.kind]
 
-    def facts(self) -> Any:
-        """What a stream needs of each row, from one compiled pass over columns of which each lies side by side; the
-        sample of the confidence is then known too. None where weights, soft labels or the layout ask for more."""
-        columns = self.reports.T
+    def facts(self, compiled: bool) -> RowFacts | None:
+        """What a stream needs of each row: what is known, or the facts of one compiled pass over columns of which each
+        lies side by side; the sample of the confidence is then known too. None where weights, soft labels or the
+        layout ask for more."""
         plain = self.kind.of_classes and self.y.ndim == 1 and self.weights is None
-        if not plain or not columns.flags.c_contiguous or (loops := compiled_loops("_columns")) is None:
+        facts = self.known if plain and self.known is not None and self.known.numbers is self.reports else None
+        if facts is None and (not compiled or not plain or not self.reports.T.flags.c_contiguous):
             return None
-        facts = loops.row_facts(columns, self.y)
+        if facts is None and (loops := compiled_loops("_columns")) is not None:
+            facts = loops.row_facts(self.reports)
+        if facts is None:
+            return None
+        right, own = facts.of_labels(self.y)
         top = Confidence()
-        self._samples[top.kind] = top.known(facts.right, facts.confidence, self.y, self.reports)
-        return facts
+        self._samples[top.kind] = top.known(right, facts.confidence, self.y, self.reports)
+        return RowFacts(own, facts.squares, facts.least)
 
     def error(self, name: str) -> CalibrationError:
         """The composed error of a name, in the units of these outcomes."""

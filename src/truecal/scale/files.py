@@ -251,7 +251,7 @@ def inputs_of(read: Predictions, weights: Array | None) -> Inputs:
     proba = read.probabilities()
     if proba.shape[1] == 2 and read.y_true.ndim == 1:
         return Inputs(BINARY, read.y_true == 1, np.ascontiguousarray(proba[:, 1]), checked)
-    return Inputs(CLASSES, read.y_true, proba, checked)
+    return Inputs(CLASSES, read.y_true, proba, checked, known=read.facts)
 
 
 def agreeing(batch: Batch) -> Batch:

@@ -13,46 +13,52 @@ _BLOCK = 1 << 10  # rows whose numbers stay in cache while one column after the 
 
 
 class RowFacts(NamedTuple):
-    """Of each row the largest entry p_t (t is the lowest index on ties), whether t is the label y, p_y and Σ p_r² in
-    float64; and the least entry of all."""
+    """Of each row of `numbers` the largest entry p_t, its place t (the lowest index on ties) and Σ p_r² in float64; the
+    least and the largest entry of all, and how many rows do not sum to 1."""
 
+    numbers: Array
     confidence: Array
-    right: Array
-    own: Array
+    top: Array
     squares: Array
     least: float
+    most: float
+    off: int
+
+    def of_labels(self, labels: Array) -> tuple[Array, Array]:
+        """Whether t is the label of each row, and p of the label in float64; labels are indices below k."""
+        right, own = np.empty(len(labels), np.bool_), np.empty(len(labels))
+        _of_labels(self.numbers.T, np.ascontiguousarray(labels, dtype=np.int64), self.top, right, own)
+        return right, own
 
 
-def row_facts(columns: Array, labels: Array) -> RowFacts:
-    """The facts of the rows of `columns` (k, n), a row of it for each class; their labels are indices below k."""
-    n = columns.shape[1]
-    confidence, right, own, squares = np.empty(n, columns.dtype), np.empty(n, np.bool_), np.empty(n), np.empty(n)
-    least = _row_facts(columns, np.ascontiguousarray(labels, dtype=np.int64), confidence, right, own, squares)
-    return RowFacts(confidence, right, own, squares, float(least))
+def row_facts(numbers: Array, tolerance: float = 1e-3) -> RowFacts:
+    """The facts of rows (n, k) whose columns lie side by side; sums may be off by a tolerance."""
+    n = len(numbers)
+    confidence, top, squares = np.empty(n, numbers.dtype), np.empty(n, np.int32), np.empty(n)
+    found = _row_facts(numbers.T, tolerance, confidence, top, squares)
+    return RowFacts(numbers, confidence, top, squares, *found)
 
 
 @entry
-def _row_facts(columns: Array, labels: Array, confidence: Array, right: Array, own: Array, squares: Array) -> float:
+def _row_facts(columns: Array, tolerance: float, confidence: Array, top: Array, squares: Array) -> Any:
     k, n = columns.shape
-    top, low = np.empty(_BLOCK, dtype=np.int32), np.empty(_BLOCK, dtype=columns.dtype)
-    least = np.inf
+    low, total = np.empty(_BLOCK, dtype=columns.dtype), np.empty(_BLOCK)
+    least, most, off = np.inf, -np.inf, 0
     for begin in range(0, n, _BLOCK):
         here = slice(begin, min(n, begin + _BLOCK))
         rows = here.stop - begin
         confidence[here], low[:rows] = columns[0, here], columns[0, here]
-        top[:rows], squares[here] = 0, 0.0
+        top[here], squares[here], total[:rows] = 0, 0.0, 0.0
         for v in range(k):
-            _add_column(columns[v, here], v, confidence[here], top, low, squares[here])
+            _add_column(columns[v, here], v, confidence[here], top[here], low, squares[here], total)
         for i in range(rows):
-            label = labels[begin + i]
-            own[begin + i] = columns[label, begin + i]
-            right[begin + i] = top[i] == label
-        least = min(least, np.float64(low[:rows].min()))
-    return least
+            off += not abs(total[i] - 1.0) <= tolerance  # so that NaN is off
+        least, most = min(least, np.float64(low[:rows].min())), max(most, np.float64(confidence[here].max()))
+    return least, most, off
 
 
 @inner
-def _add_column(column: Array, v: int, best: Array, top: Array, low: Array, squares: Array) -> None:
+def _add_column(column: Array, v: int, best: Array, top: Array, low: Array, squares: Array, total: Array) -> None:
     """Without branches, so that several rows are done at a time."""
     for i in range(len(column)):
         x = column[i]
@@ -61,6 +67,14 @@ def _add_column(column: Array, v: int, best: Array, top: Array, low: Array, squa
         best[i] = x if above else best[i]
         low[i] = x if x < low[i] else low[i]
         squares[i] += np.float64(x) * np.float64(x)
+        total[i] += np.float64(x)
+
+
+@entry
+def _of_labels(columns: Array, labels: Array, top: Array, right: Array, own: Array) -> None:
+    for i in range(len(labels)):
+        right[i] = top[i] == labels[i]
+        own[i] = columns[labels[i], i]
 
 
 KINDS = ("classification_error", "cross_entropy", "brier", "spherical", "confidence_loss")
