@@ -163,7 +163,7 @@ def cross_entropy(y: Array, proba: Array) -> Array:
 
 def _briers(p: Array) -> Array:
     if p.shape[1] == 2:
-        return namespace(p).column_stack([p[:, 1] ** 2, (1 - p[:, 1]) ** 2])  # type: ignore[no-any-return]  # an array
+        return namespace(p).column_stack([p[:, 1] ** 2, (1 - p[:, 1]) ** 2])
     return squares(p) * Full().score_unit(p.shape[1])
 
 

@@ -47,8 +47,8 @@ class Options(TypedDict, total=False):
 
 _BLOCKS_IN_TIME = 20
 """Blocks of time that are made at least, where the shortest ones allow it."""
-MOST_DRAWS = 10**6
-"""A p-value from so many draws is known to the sixth digit."""
+MOST_DRAWS = 10**5
+"""P-values reach 1e-5 with so many; ten times as many took gigabytes on 200 rows."""
 HIGHEST_LEVEL = 0.999
 """Bands need draws in proportion to 1/(1 − level), and tails beyond this are not what intervals are made of."""
 
