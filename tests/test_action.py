@@ -111,8 +111,8 @@ def run(tmp_path: Path, github: GitHub) -> Any:
 @pytest.mark.heavy
 def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("bad.csv")
-    assert code == 3 and output == "verdict=rejected\n" and "comment written" in text
-    assert "### truecal: calibration is rejected at alpha = 0.05" in summary and "`bad.csv`" in summary
+    assert code == 3 and output == "verdict=no\n" and "comment written" in text
+    assert "### truecal: no at alpha = 0.05" in summary and "`bad.csv`" in summary
     assert github.comments[-1]["body"] == summary
     github.comments.append({"id": 3, "body": None, "user": None})
     code, text, summary, _ = run("bad.csv", alpha="0.02", fail="false")
@@ -124,8 +124,8 @@ def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> No
 @pytest.mark.heavy
 def test_what_is_calibrated_passes_and_errors_are_shown(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("good.csv", event={"ref": "refs/heads/main"})
-    assert code == 0 and output == "verdict=not rejected\n" and "no pull request to comment on" in text
-    assert "calibration is not rejected at alpha = 0.05" in summary and len(github.comments) == 1
+    assert code == 0 and output == "verdict=yes\n" and "no pull request to comment on" in text
+    assert "### truecal: yes at alpha = 0.05" in summary and len(github.comments) == 1
     code, _, summary, output = run("none.csv", fail="false")
     assert code == 1 and output == "verdict=error\n"
     assert "the test could not be run" in summary and "    error: none.csv" in summary
@@ -147,7 +147,7 @@ def test_an_exit_code_alone_is_no_verdict(run: Any, tmp_path: Path) -> None:
     """A file called --help is a file, and arguments that cannot be read are an error."""
     (tmp_path / "--help").write_bytes((tmp_path / "bad.csv").read_bytes())
     code, _, _, output = run("--help", comment="false")
-    assert (code, output) == (3, "verdict=rejected\n")
+    assert (code, output) == (3, "verdict=no\n")
     code, _, _, output = run("good.csv", arguments="--help", comment="false")
     assert (code, output) == (1, "verdict=error\n")
     code, text, summary, output = run("good.csv", arguments="--labels 'x", comment="false", fail="false")

@@ -20,7 +20,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-VERDICTS = {"yes": "not rejected", "no": "rejected", "undecided": "undecided"}
+VERDICTS = ("yes", "no", "undecided")
 LONGEST = 20_000
 
 
@@ -40,12 +40,13 @@ def tested(file: str, alpha: str, arguments: str) -> tuple[int, str | None, str]
             [*command, "--", file], capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
         )
         found = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
-    return run.returncode, VERDICTS.get(found.get("verdict")), (run.stdout + run.stderr).strip()
+    word = found.get("verdict")
+    return run.returncode, word if word in VERDICTS else None, (run.stdout + run.stderr).strip()
 
 
 def page(file: str, alpha: str, word: str | None, said: str) -> str:
     """The verdict as Markdown. What was printed is indented: a block of code that no line of it can end."""
-    heading = f"calibration is {word} at alpha = {alpha}" if word else "the test could not be run"
+    heading = f"{word} at alpha = {alpha}" if word else "the test could not be run"
     name = "".join(c if c.isprintable() else " " for c in file.replace("`", "'"))
     return f"{marker(file)}\n### truecal: {heading}\n\n`{name}`\n\n{indent(said[:LONGEST], ' ' * 4)}\n"
 
