@@ -254,7 +254,7 @@ def _rejected(pvalues: Array, spent: Array) -> Array:
 
 
 def _power(chances: Array, count: Array, risk: float, level: float | Array) -> Array:
-    """The chance that tests at a level reject the risk, if an error has these chances."""
+    """The chance that tests at a level reject the risk, if an error has these chances: (tests,), or (any, tests)."""
     rows = np.floor(count)
     most = np.floor(bdtrik(level, rows, risk) + 1e-9)
     most = np.where(bdtr(most, rows.astype(np.int64), risk) <= level, most, most - 1)
@@ -266,7 +266,7 @@ def _spent(expected: Array, count: Array, coverage: Array, risk: float, delta: f
 
     def gains(level: float) -> Array:
         """(TIMES, tests)."""
-        return np.array([_power(np.clip(t * expected, 1e-12, 1.0), count, risk, level) * coverage for t in TIMES])
+        return _power(np.clip(np.outer(TIMES, expected), 1e-12, 1.0), count, risk, level) * coverage
 
     fixed, delta = FIXED_SHARE * delta / len(FIXED), (1 - FIXED_SHARE) * delta
     alone, own = gains(delta), gains(delta * FIRST_SHARE)
