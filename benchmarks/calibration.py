@@ -1,4 +1,4 @@
-"""How sure are we? Coverage, level, power and the choice of bins, measured; the tables of docs/how-sure-are-we.md.
+"""How sure are we? Coverage, level, power and the choice of bins, measured; the rates of results/conclusions.
 
     python -m benchmarks.calibration --samples 500     # the tables of the page, some minutes
     python -m benchmarks.calibration                   # 100 samples a cell

@@ -1,4 +1,4 @@
-"""How often conclusions are wrong in worlds where the right one is known; the tables of docs/how-sure-are-we.md.
+"""How often conclusions are wrong in worlds where the right one is known; the rates of results/conclusions.
 
     python -m benchmarks.conclusions                      # all of them, some ten minutes
     python -m benchmarks.conclusions directions power     # some of them

@@ -7,7 +7,7 @@ from it (calibrated; "sure": most questions are easy), or from a flatter one (ov
 are 1.7 times too large). With several right answers the test flips signs of blocks of questions. Coverage is the share
 of samples whose 95% interval holds the gap that the same cells have where reports and outcomes are replaced by their
 chances; samples whose interval is noted as unreliable are left out. --write stores the table, and
-docs/how-sure-are-we.md shows it.
+results/conclusions/RESULTS.md shows it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from truecal.results.assembly import make_evaluation
 from truecal.sums.errors import signed_root
 
 RESULTS = Path(__file__).with_name("language.json")
-PAGE = Path(__file__).parents[1] / "docs" / "how-sure-are-we.md"
+PAGE = Path(__file__).parents[1] / "results" / "conclusions" / "RESULTS.md"
 ANSWERS = 6
 WORLDS = {
     "calibrated": (1.0, 1.5, False),
@@ -134,7 +134,7 @@ def _share(value: float | None) -> str:
 
 
 def page(rows: list[dict[str, Any]], text: str) -> str:
-    """The text of docs/how-sure-are-we.md with the table between its marks."""
+    """The text of results/conclusions/RESULTS.md with the table between its marks."""
     start, end = "<!-- language -->\n", "<!-- end language -->"
     before, _, rest = text.partition(start)
     _, _, after = rest.partition(end)

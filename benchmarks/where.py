@@ -1,4 +1,4 @@
-"""Segments, thresholds and estimates: how often what they promise holds; tables of docs/how-sure-are-we.md.
+"""Segments, thresholds and estimates: how often what they promise holds; the rates of results/conclusions.
 
     python -m benchmarks.where                         # all of them, some ten minutes
     python -m benchmarks.where segments thresholds     # some of them

@@ -2,7 +2,7 @@
 
 A rate that may be at most r is compared with the number of failures that a procedure of rate r exceeds once in a
 thousand runs, a rate that must be at least r likewise from below. Every check names its r; seeds are fixed. Larger
-tables of the same worlds are made by benchmarks/calibration.py and stand in docs/how-sure-are-we.md.
+tables of the same worlds are made by benchmarks/calibration.py and stored in results/conclusions.
 """
 
 from __future__ import annotations
