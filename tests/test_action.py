@@ -112,7 +112,7 @@ def run(tmp_path: Path, github: GitHub) -> Any:
 def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("bad.csv")
     assert code == 3 and output == "verdict=no\n" and "comment written" in text
-    assert "### truecal: no at alpha = 0.05" in summary and "`bad.csv`" in summary
+    assert "### truecal: verdict no (alpha = 0.05)" in summary and "`bad.csv`" in summary
     assert github.comments[-1]["body"] == summary
     github.comments.append({"id": 3, "body": None, "user": None})
     code, text, summary, _ = run("bad.csv", alpha="0.02", fail="false")
@@ -125,7 +125,7 @@ def test_a_rejection_fails_and_is_commented_once(run: Any, github: GitHub) -> No
 def test_what_is_calibrated_passes_and_errors_are_shown(run: Any, github: GitHub) -> None:
     code, text, summary, output = run("good.csv", event={"ref": "refs/heads/main"})
     assert code == 0 and output == "verdict=yes\n" and "no pull request to comment on" in text
-    assert "### truecal: yes at alpha = 0.05" in summary and len(github.comments) == 1
+    assert "### truecal: verdict yes (alpha = 0.05)" in summary and len(github.comments) == 1
     code, _, summary, output = run("none.csv", fail="false")
     assert code == 1 and output == "verdict=error\n"
     assert "the test could not be run" in summary and "    error: none.csv" in summary

@@ -46,7 +46,7 @@ def tested(file: str, alpha: str, arguments: str) -> tuple[int, str | None, str]
 
 def page(file: str, alpha: str, word: str | None, said: str) -> str:
     """The verdict as Markdown. What was printed is indented: a block of code that no line of it can end."""
-    heading = f"{word} at alpha = {alpha}" if word else "the test could not be run"
+    heading = f"verdict {word} (alpha = {alpha})" if word else "the test could not be run"
     name = "".join(c if c.isprintable() else " " for c in file.replace("`", "'"))
     return f"{marker(file)}\n### truecal: {heading}\n\n`{name}`\n\n{indent(said[:LONGEST], ' ' * 4)}\n"
 

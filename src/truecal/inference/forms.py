@@ -179,18 +179,23 @@ class ScalarForms:
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.order))))
 
     def dispersion(self, outcomes: Array) -> Array:
-        """Per form, how many times the variance if calibrated the squared terms of outcomes in sorted order are, 1 or
-        more: Σ f²r² over its mean, f the logits of the slope and 1 of all others."""
+        """Per form, how many times the variance if calibrated that of outcomes in sorted order is, 1 or more: Σ f²r²
+        about the means of bins, over its mean, f the logits of the slope and 1 of all others."""
         one, (squares, expected) = self.linear[:, 0], self._squares(outcomes)
         f = np.square(self.linear[:, 1] / np.where(one > 0, one, 1.0))
         level, slope = (max(1.0, float(f @ squares) / max(float(f @ expected), 1e-300)) for f in (np.ones(len(f)), f))
         return np.array([slope if form.name.endswith("slope") else level for form in self.forms])
 
     def _squares(self, outcomes: Array) -> tuple[Array, Array]:
-        """w²r² of outcomes in sorted order, and its mean if calibrated."""
-        squares = np.square(self.linear[:, 0])
+        """w²r² of outcomes in sorted order about the means of their bins, and its mean if calibrated."""
+        w, squares = self.linear[:, 0], np.square(self.linear[:, 0])
         u = (1 - self.linear[:, 2] / np.where(squares > 0, squares, 1.0)) / 2
-        return squares * np.square(u) + outcomes * self.linear[:, 2], squares * u * (1 - u)
+        first = np.append(self.starts, len(w))[np.append(self.bins[0], len(self.starts))]
+        rows = np.diff(first)
+        mean = np.add.reduceat(w * (u - outcomes), first[:-1]) / np.maximum(np.add.reduceat(w, first[:-1]), 1e-300)
+        mean, more = np.where(rows > 1, mean, 0.0), np.where(rows > 1, rows / np.maximum(rows - 1, 1), 1.0)
+        residuals = u - outcomes - np.repeat(mean, rows)
+        return squares * np.square(residuals) * np.repeat(more, rows), squares * u * (1 - u)
 
     def sizes(self, outcomes: Array) -> tuple[Array, Array]:
         """Of outcomes in sorted order, the rms miscalibration that each form shows, and its noise in its own units."""
@@ -213,11 +218,18 @@ class ScalarForms:
     def noise_in_bins(self, outcomes: Array, tail: float) -> float:
         """How much Σ S²/Σw over the bins noise alone reaches with this chance, of outcomes in sorted order.
 
-        A bin's squared residuals count as expected or as seen, whichever is more: predictions of 0 and 1 expect none.
+        Squared residuals count as expected, times the dispersion, and where a bin has more of them than two standard
+        deviations beyond that, as many as are beyond: predictions of 0 and 1 expect none.
         """
-        sums = (self._squares(outcomes)[0], self.linear[:, 0])
-        seen, weight = (run_sums(run_sums(np.ascontiguousarray(x), self.starts), self.bins[0]) for x in sums)
-        each = np.maximum(seen, 1 / np.square(self.bins[1])) / np.where(weight > 0, weight, np.inf)
+        squares, variance = self._squares(outcomes)
+        turned = np.square(self.linear[:, 2])  # r² is w²u² or w²(1 − u)²
+        sums = (squares, variance, turned * variance / np.maximum(np.square(self.linear[:, 0]), 1e-300))
+        seen, expected, fourth, weight = (
+            run_sums(run_sums(np.ascontiguousarray(x), self.starts), self.bins[0]) for x in (*sums, self.linear[:, 0])
+        )
+        expected = expected * float(self.dispersion(outcomes)[0])
+        beyond = np.maximum(seen - expected - 2 * np.sqrt(fourth), 0.0)
+        each = (expected + beyond) / np.where(weight > 0, weight, np.inf)
         mean, half = each.sum(), np.square(each).sum()
         return float(gammainccinv(mean**2 / (2 * half), tail) * 2 * half / mean) if mean > 0 else 0.0
 
