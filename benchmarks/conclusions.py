@@ -148,20 +148,21 @@ def agreement(samples: int) -> None:
         for n in (60, 300):
             before, after = worlds.agreement(world, n, samples)
             rows += [
-                [world, n, which, *(f"{x:.3f}" for x in found), samples]
+                [world, n, which, *(f"{x:.3f}" for x in found), f"{n}; 5", samples]
                 for which, found in (("interval alone", before), ("with the test", after))
             ]
-    heads = ("world", "n", "lower end", "rejected, 0 inside", "not rejected, 0 outside", "coverage", "mean", "samples")
+    heads = ("world", "n", "lower end", "rejected, 0 inside", "not rejected, 0 outside", "coverage", "mean")
+    heads += ("seed", "samples")
     kept("agreement", "Test and interval: shares that disagree, coverage and mean of the lower end", heads, rows)
 
 
 def tolerance(samples: int) -> None:
     rows = [
-        [f"T {t:g}", n, *(f"{x:.3f}" for x in worlds.tolerance(t, n, samples)), samples]
+        [f"T {t:g}", n, *(f"{x:.3f}" for x in worlds.tolerance(t, n, samples)), f"{n}; 9", samples]
         for t in (1.0, 1.8)
         for n in (20, 50, 100, 500, 5000)
     ]
-    heads = ("world", "n", "passes", "fails", "undecided", "samples")
+    heads = ("world", "n", "passes", "fails", "undecided", "seed", "samples")
     kept("tolerance", "A tolerance of 3 points: the three answers", heads, rows)
 
 

@@ -13,6 +13,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import binom, norm
 
 import truecal as tc
+from truecal.inference.calibration import omnibus_test
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rng = np.random.Generator
@@ -235,6 +236,6 @@ def forecasts(name: str, n: int, samples: int) -> dict[str, float]:
             found[kind] += rejected
             found["contradictions"] += not rejected and test.low > 0
             if kind == "perfect":
-                plain = tc.evaluate(y, forecast.at(at), thresholds=at, errors=["distribution"], n_resamples=99)
-                found["perfect, interpolated"] += plain.pvalue is not None and plain.pvalue <= ALPHA
+                plain = tc.properties.Distribution(at).read(y, forecast.at(at))
+                found["perfect, interpolated"] += omnibus_test(plain, 99, seed).pvalue <= ALPHA
     return {kind: count / samples for kind, count in found.items()}
