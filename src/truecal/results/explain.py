@@ -25,7 +25,8 @@ def explanation(found: Evaluation) -> tuple[str, ...]:
 def _ends(found: Evaluation) -> str:
     """What is said and what happens in the first and the last bin, where means do not show the direction."""
     diagram = found.reliability.get(found.headline)
-    if not found.about.one_event or not found.direction.direction.spread or diagram is None:
+    direction = found.direction.direction
+    if not found.about.one_event or direction.level or not direction.spread or diagram is None:
         return ""
     said, came = (np.asarray(x)[0] for x in (diagram.mean_report, diagram.mean_outcome))
     used = np.flatnonzero(np.isfinite(said) & np.isfinite(came))
