@@ -93,7 +93,12 @@ def test_error_against_bins_draws_loss_and_U_with_its_interval(comparison, ax):
     bars = [segment[:, 1].tolist() for segment in ax.collections[0].get_segments()]
     assert_close(bars, [[row.loss + row.U_low, row.loss + row.U_high] for row in rows], 1)
     assert [t.get_text() for t in ax.get_xticklabels()] == ["5", "20"]
-    assert len(ax.get_legend().get_texts()) == 4  # a name with a leading underscore is not lost
+    named = {text.get_text().lstrip("\u200b").replace("\\$", "$"): text for text in ax.texts}
+    assert set(named) == set(comparison.names)  # a name with a leading underscore is not lost
+    heights = sorted(text.get_position()[1] for text in ax.texts)
+    assert np.diff(heights).min() > 0.069 and {t.get_color() for t in ax.texts} == {
+        x.get_color() for x in ax.get_lines()
+    }
 
 
 def test_error_against_bins_of_l1_draws_no_interval(comparison, ax):
@@ -151,7 +156,7 @@ def test_when_the_alarm_came_is_written_beside_the_lines(ax):
     watched = monitor()
     watched.update([0, 1] * 50, [0.9, 0.1] * 50, time="Thursday")
     plots.evidence(watched, ax=ax)
-    (words,) = (text for text in ax.texts if "Thursday" in text.get_text())
+    (words,) = (text for text in ax.texts if text.get_text().endswith(", Thursday"))
     ax.figure.canvas.draw()
     assert words.get_window_extent().y0 >= ax.bbox.y1
 
@@ -177,3 +182,12 @@ def test_bin_counts_that_lie_close_have_labels_that_do_not_touch(ax):
     for i, a in enumerate(inked):
         for b in inked[:i]:
             assert a[0] > b[1] or b[0] > a[1] or a[2] > b[3] or b[2] > a[3]
+
+
+def test_evidence_marks_where_each_file_begins(ax):
+    watched = monitor()
+    for day in range(3):
+        watched.update([0, 1] * 20, [0.4, 0.6] * 20, time=f"day{day}.csv")
+    plots.evidence(watched, ax=ax)
+    named = {text.get_text(): text.xy[0] for text in ax.texts if "," not in text.get_text()}
+    assert named == {"day0.csv": 0, "day1.csv": 40, "day2.csv": 80}

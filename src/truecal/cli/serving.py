@@ -49,6 +49,7 @@ def run_monitor(
     fix: Annotated[
         Path | None, typer.Option("--fix", help="After an alarm, write the map that repairs recent rows, as JSON.")
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print three sentences in plain words.")] = False,
 ) -> None:
     """Is a deployed model still calibrated? Counts labelled predictions as they arrive; exit code 3 after an alarm.
 
@@ -92,7 +93,10 @@ def run_monitor(
             advice.map.save(fix)
         watched.save(state)  # the last thing that can fail: a run that fails has counted nothing
     written = [path for path in (plot, json, None if advice is None else fix) if path is not None]
-    show(written, printing, render.monitoring, result, notes, printing.verbose, advice)
+    if explain:
+        show(written, printing, print, result.explain())
+    else:
+        show(written, printing, render.monitoring, result, notes, printing.verbose, advice)
     if result.alarm:
         raise typer.Exit(REJECTED)
 

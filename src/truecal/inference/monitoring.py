@@ -16,6 +16,7 @@ from ..core.parameters import described
 from ..core.result import Result, plain
 from ..core.row_kernels import top_class
 from ..core.types import Array
+from ..core.words import count_text
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
 from ..kinds import KINDS
 from ..kinds.inputs import Inputs, read_inputs
@@ -120,6 +121,29 @@ class MonitorUpdate(Result):
             f"{self.against} alarms in at most {100 * self.alpha:.4g}% of all streams"
         )
 
+    def explain(self) -> str:
+        """What the result means, in three sentences for people who do not read tables.
+
+        >>> import truecal as tc
+        >>> print(tc.monitor().update([0, 1] * 200, [.01, .4] * 200).explain())
+        The probabilities are no longer right: they are too low.
+        Predictions are probably off from the first rows on (90% interval: row 0 to row 1).
+        This is more than chance: a calibrated model alarms in at most 5% of all streams. Recalibrate it before anyone \
+relies on its probabilities, and find what has changed.
+        """
+        rare = f"{self.against} alarms in at most {100 * self.alpha:.4g}% of all streams"
+        if self.change is None:
+            return (
+                f"{count_text(self.n_samples)} rows show no more than chance.\nThe probabilities can be used as they "
+                f"are.\nIf an alarm comes, it is more than chance: {rare}."
+            )
+        what = f"they are {self.direction}" if self._what == self.direction else f"what is off most: {self.strongest}"
+        return (
+            f"The probabilities are no longer right: {what}.\n{self.change.text[:1].upper()}{self.change.text[1:]}.\n"
+            f"This is more than chance: {rare}. "
+            "Recalibrate it before anyone relies on its probabilities, and find what has changed."
+        )
+
     def __repr__(self) -> str:
         lines = [f"Monitor, {self.n_samples} rows: {self.sentence if self.alarm else 'no alarm'}"]
         lines.append(f"  e-value {self.evalue:.3g}, largest {self.largest:.3g}; alarm at {1 / self.alpha:.4g}")
@@ -140,6 +164,8 @@ class History:
     rows: Array
     log_evalues: Array
     log_processes: Mapping[str, Array]
+    places: tuple[Place, ...] = ()
+    """Where the rows of each `time`, such as a file, begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +393,7 @@ class Monitor(Shared):
         if not len(points) or points[-1, 0] != state.rows:
             points = np.concatenate([points, last[None]])
         named = {process.name: points[:, 2 + i] for i, process in enumerate(setup.processes)}
-        return History(points[:, 0].astype(np.int64), points[:, 1], named)
+        return History(points[:, 0].astype(np.int64), points[:, 1], named, state.places)
 
     def __repr__(self) -> str:
         if self._state is None or not self._state.rows:

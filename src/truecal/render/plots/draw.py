@@ -33,7 +33,9 @@ DASHES = ("-", "--", "-.", ":")
 _BAND = "#999999"
 _PAST_ALARM = 4  # powers of ten above an alarm that are shown
 _NEAR = 0.08  # of the width of a logarithmic axis: labels of bin counts closer than that may touch
-_FEW = 6  # series up to which intervals are shaded and the legend fits inside
+_FEW = 6  # series up to which intervals are shaded
+_MOST_NAMED, _APART = 14, 0.07  # lines that are named at their ends, and how far apart of the height
+_MOST_PLACES = 12  # files that are named below the evidence of a monitor
 
 
 def _axes(ax: Any, **figure: Any) -> Any:
@@ -209,7 +211,7 @@ def error_against_bins(comparison: Comparison, error: str = "classwise", *, ax: 
     ax.set(xlabel="number of bins", ylabel=value, xscale="log")
     ax.set_xticks(x, _staggered(x))
     ax.minorticks_off()
-    _legend(ax, len(lines))
+    _name_lines(ax)
     return ax
 
 
@@ -227,12 +229,20 @@ def _sum(row: ErrorValue, U: float | None) -> float:
     return (row.loss or 0.0) + (U or 0.0)
 
 
-def _legend(ax: Any, entries: int) -> None:
-    """Inside for a few models, beside the axes for many."""
-    if entries <= _FEW:
-        ax.legend(fontsize="small", frameon=False)
-    else:
-        ax.legend(fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-entries // 20))
+def _name_lines(ax: Any) -> None:
+    """The name of each line at its right end, in its colour, moved so that no two touch; many lines have a legend."""
+    lines = ax.get_lines()
+    if len(lines) > _MOST_NAMED:
+        ax.legend(
+            fontsize="x-small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1), ncols=-(-len(lines) // 20)
+        )
+        return
+    low, high = ax.get_ylim()
+    at = -1.0
+    for line in sorted(lines, key=lambda line: line.get_ydata()[-1]):
+        at = max((line.get_ydata()[-1] - low) / (high - low), at + _APART)
+        place = {"transform": ax.transAxes, "va": "center", "fontsize": "small", "color": line.get_color()}
+        ax.text(1.02, at, line.get_label(), **place)
 
 
 def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: Any = None) -> Any:
@@ -255,7 +265,8 @@ def ranking_bump(comparison: Comparison, error: str = "confidence_l1", *, ax: An
 def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
     """The e-value of a monitor over its rows, with those of its processes, the alarm level, and the alarm.
 
-    Lines end at ten thousand times that level.
+    Where rows came with times, such as names of files, the axis is marked where each begins. Lines
+    end at ten thousand times that level.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
@@ -285,7 +296,13 @@ def evidence(monitor: Monitor, *, ax: Any = None) -> Any:
         when = f"row {now.since}" if now.since_time is None else f"row {now.since}, {now.since_time}"
         above = {"xycoords": ax.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
         ax.annotate(_plain(when), (reached, 1), ha="center", va="bottom", fontsize="small", **above)
-    ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7, top + 0.1))
+    each = -(-len(history.places) // _MOST_PLACES)
+    for i, place in enumerate(history.places):
+        ax.axvline(place.start, ymax=0.03, color="#666666", linewidth=1)
+        if i % each == 0:
+            where = {"xycoords": ax.get_xaxis_transform(), "xytext": (3, 4), "textcoords": "offset points"}
+            ax.annotate(_plain(place.name), (place.start, 0), rotation=90, fontsize="x-small", va="bottom", **where)
+    ax.set(xlabel="rows", ylabel="e-value", ylim=(-1.7 - 1.4 * (each > 0), top + 0.1))
     ax.yaxis.set_major_locator(require("matplotlib.ticker", "plots").MaxNLocator(integer=True))
     ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:.0f}}}$")
     ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
