@@ -34,6 +34,8 @@ def squares_and_gap(
 ) -> tuple[float, float]:
     """Σ w|r|² and the squared gap averaged over cuts, both summed over views."""
     sample = measurable(score_sample(sample), ScoreCells())
+    if sample.rows == 1:  # no pair
+        return float(sample.residual_sq.sum()) if sample.weights is None else sample.totals.residual_sq, 0.0
     if left_out is not None:
         (table,) = stacked_tables(sample, ScoreCells(), "together", dispatch=dispatch)
         found = [(table.loss_total, gap_over_cuts(table, left_out))]
