@@ -311,7 +311,7 @@ def same_order(world: str, n: int, samples: int, bins: tuple[int, ...] = (5, 20,
         order = np.argsort(reports[result.better], kind="stable")
         residual = (reports[result.better] - best)[order]
         for at in result.at:
-            cell = ((np.arange(n) + 1) * at.n_bins - 1) // n
+            cell = ((np.arange(n) + 1) * (at.n_bins or 1) - 1) // n
             rho = np.square(np.bincount(cell, residual)).sum() / n
             applies, fails = at.condition == "applies", at.condition == "does not apply"
             wrong = (applies and rho > gap) or (fails and rho <= gap)

@@ -225,6 +225,7 @@ def forecasts(name: str, n: int, samples: int) -> dict[str, float]:
         mean, sd = 2 * rng.normal(size=n), np.exp(0.4 * rng.normal(size=n))
         y = mean + sd * rng.standard_normal(n)
         for kind, spread, shift in (("perfect", 1.0, 0.0), ("spread × .7", 0.7, 0.0), ("shift .3", 1.0, 0.3)):
+            forecast: Any
             if "members" in name:
                 noise = rng.standard_normal((n, number))
                 forecast = tc.forecasts.ensemble((mean + shift * sd)[:, None] + spread * sd[:, None] * noise)
@@ -234,7 +235,7 @@ def forecasts(name: str, n: int, samples: int) -> dict[str, float]:
             test = tc.calibration_test(y, forecast, n_resamples=199, seed=seed)
             rejected = test.pvalue <= ALPHA
             found[kind] += rejected
-            found["contradictions"] += not rejected and test.low > 0
+            found["contradictions"] += not rejected and (test.low or 0.0) > 0
             if kind == "perfect":
                 plain = tc.properties.Distribution(at).read(y, forecast.at(at))
                 found["perfect, interpolated"] += omnibus_test(plain, 99, seed).pvalue <= ALPHA

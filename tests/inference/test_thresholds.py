@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations, pairwise, permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_an_unlucky_top_does_not_end_everything():
 def test_rows_that_would_name_a_threshold():
     rng = np.random.default_rng(2)
     c = 0.5 + 0.5 * rng.beta(2, 1, 300)
-    few = tc.threshold(None, tc.TopPredictions(rng.random(300) < c, c))
+    few: Any = tc.threshold(None, tc.TopPredictions(rng.random(300) < c, c))
     assert few.threshold is None and 1500 < few.rows_needed < 6000
     assert f"collect about {few.rows_needed:,} labelled rows" in few.sentence
     named = 0

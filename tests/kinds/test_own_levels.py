@@ -101,7 +101,7 @@ def test_perfect_forecasts_pass_and_narrow_ones_are_found(name):
 def test_medians_that_alternate_are_found():
     y, *_ = world()
     odd = np.arange(400)[:, None] % 2 == 1
-    found = tc.calibration_test(y, tc.forecasts.quantiles(np.where(odd, -1e9, 1e9), [0.5]), n_resamples=99)
+    found: Any = tc.calibration_test(y, tc.forecasts.quantiles(np.where(odd, -1e9, 1e9), [0.5]), n_resamples=99)
     assert found.pvalue <= 0.01 and found.low > 30 and "coverage varies with the prediction" in found.standing.words
 
 
@@ -123,8 +123,8 @@ def test_quantiles_of_counts_claim_no_more_than_they_can():
 def test_every_entry_point_has_the_same_test_and_gap():
     for forecast in world(spread=0.7)[1:]:
         y = world()[0]
-        alone = tc.calibration_test(y, forecast, n_resamples=199)
-        found = tc.evaluate(y, forecast, thresholds=AT, n_resamples=199, by=np.zeros(400))
+        alone: Any = tc.calibration_test(y, forecast, n_resamples=199)
+        found: Any = tc.evaluate(y, forecast, thresholds=AT, n_resamples=199, by=np.zeros(400))
         both = tc.compare(y, {"narrow": forecast}, thresholds=AT, n_resamples=199).evaluations["narrow"]
         for other in (found, both, found.subgroups["0.0"]):
             assert other.pvalue == alone.pvalue and other.gap is not None
@@ -149,7 +149,7 @@ def test_groups_time_weights_and_folds():
     y = world()[0]
     for forecast in (quantiles, ensemble):
         for about in ({"groups": np.arange(400) // 4}, {"overlap": 3}, {"sample_weight": np.arange(1, 401)}):
-            found = tc.calibration_test(y, forecast, n_resamples=199, **about)
+            found: Any = tc.calibration_test(y, forecast, n_resamples=199, **about)
             assert found.pvalue <= 0.05 and found.low > 0
     left = tc.evaluate(y, quantiles, thresholds=AT, folds=np.arange(400) % 4, n_resamples=99)
     assert left.test is None and "the calibration test is left out: predictions are cross-validated" in left.notes
