@@ -220,8 +220,8 @@ def correction(correct, weights=None) -> Fraction:
 
 
 def brier(y, proba) -> list[Fraction]:
-    """Σ_r (p_r − 1[y = r])², halved for two classes."""
-    return [sum((a * a for a in row), F(0)) / (2 if len(row) == 2 else 1) for row in full_residuals(y, proba)]
+    """Σ_r (p_r − 1[y = r])², for two classes (p − y)² of the second column: in float32 the first is no exact 1 − p."""
+    return [row[1] ** 2 if len(row) == 2 else sum((a * a for a in row), F(0)) for row in full_residuals(y, proba)]
 
 
 def score_edges():

@@ -55,7 +55,7 @@ def test_files_hold_what_was_compared(few_rows, tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
-def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins(tmp_path, monkeypatch):
+def test_the_cheat_is_first_by_ece_and_last_by_loss_and_score(tmp_path, monkeypatch):
     """The whole demo, as people run it, but for the errors that the story does not speak of."""
     errors = ("classwise", "confidence", "confidence_l1")
     monkeypatch.setattr(tc, "compare", partial(tc.compare, errors=errors, n_resamples=39))
@@ -66,8 +66,8 @@ def test_the_cheat_is_first_by_ece_and_last_by_the_score_at_every_number_of_bins
     for error in ("classwise", "confidence"):
         (by_score,) = (r for r in result.rankings if (r.error, r.by) == (error, "score"))
         assert by_score.order[-1] == "cheat"
-    assert "ECE ranks it first; the Brier score and the score rank it last" in demo.story(result)
-    assert "ECE ranks cheat first at every number of bins. The Brier score and the score rank it" in result.verdict.ece
+    assert "ECE ranks it first at every number of bins; by Brier it is last." in demo.story(result)
+    assert "ECE ranks cheat first at every number of bins. By Brier it is last." in result.verdict.ece
 
 
 def test_the_story_claims_nothing_that_the_run_does_not_show():
@@ -86,7 +86,7 @@ def test_a_cheat_that_is_rejected_for_next_to_nothing_is_explained():
     for off, explained in ((0.004, True), (0.008, False)):
         models = {"sharp": np.where(chances > 0.5, 0.99, 0.02), demo.CHEAT: np.full(len(y), y.mean() + off)}
         result = tc.compare(y, models, n_bins=(2, 5), errors=["binary", "binary_l1"], n_resamples=99)
-        assert demo.story(result).startswith(f"{demo.STAGE} ECE ranks it first;")
+        assert demo.story(result).startswith(f"{demo.STAGE} ECE ranks it first at every number of bins; by Brier")
         assert (demo.TINY in demo.story(result)) == explained
 
 

@@ -13,6 +13,7 @@ import truecal as tc
 from truecal.cli import app, common
 from truecal.core.words import merged_notes
 from truecal.render import terminal as render
+from truecal.results.comparison import rank_text
 
 
 def probabilities(rng, n=400, k=4):
@@ -63,11 +64,11 @@ def test_ten_models_take_a_line_each_and_the_words_come_after(ten_models, screen
     lines = screen(ten_models)
     assert len(lines) <= 45
     board = ten_models.leaderboard()
-    start = next(i for i, line in enumerate(lines) if line.startswith(" 1 "))
+    start = next(i for i, line in enumerate(lines) if line.split()[:2] == [rank_text(board[0]), board[0]["model"]])
     assert lines[start - 1 : start + 10] == repr(ten_models).splitlines()[2:13]  # Python prints the same table
     for row, line in zip(board, lines[start:], strict=False):
         rank, model = line.split()[:2]
-        assert (rank, model) == (f"{row['rank']:g}", row["model"])
+        assert (rank, model) == (rank_text(row), row["model"])
         assert line.split()[-3:] == [f"{row[name]:.4f}" for name in ("brier", "score", "ece")]
     words = " ".join(" ".join(lines[start + 10 :]).split())
     positions = [words.index(sentence) for sentence in ten_models.verdict.sentences]

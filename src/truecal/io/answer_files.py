@@ -10,7 +10,7 @@ from typing import Any
 
 from truecal.io.column_rules import Request
 from truecal.io.columnar import OBJECT_BYTES
-from truecal.io.declared import check_pages
+from truecal.io.declared import check_pages, column_chunks
 from truecal.io.failures import FileError, failure, listing, need, parsing, quote
 from truecal.io.harness import has_repeats, json_lines, repeated_texts
 from truecal.io.inspect_log import correct_by_score, inspect_samples, is_inspect_log, score_of, stated_key
@@ -154,7 +154,7 @@ def _table_rows(request: Request, form: str, columns: Mapping[str, str | None]) 
         with parsing(request.path, "a parquet file"):
             about = library.read_metadata(request.path)
             names = about.schema.to_arrow_schema().names
-        check_pages(request.path, about, names, request.budget)
+        check_pages(request.path, column_chunks(request.path), names, request.budget)
         request.budget.charge(OBJECT_BYTES * about.num_rows * about.num_columns, "the answers")
         with parsing(request.path, "a parquet file"):
             table = library.read_table(request.path)

@@ -173,7 +173,7 @@ class _Search:
     def _has_numbers(self, name: str) -> bool:
         """Whether a column has numbers, or text with numbers among it, so that a typo in it is worth a message."""
         found = None if self.forms[name] == NUMBER or self.peek is None else self.peek([name])
-        return found is None or any(_FIGURE.fullmatch(str(value).strip()) for value in found[name])
+        return found is None or any(_FIGURE.fullmatch(str(value).strip()) for value in found.get(name, ()))
 
     def _is_family(self, key: tuple[str, ...], members: dict[str, Meaning]) -> bool:
         """Whether columns are the classes of one model: by a prefix that says so, or because they sum to 1."""
