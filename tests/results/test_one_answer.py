@@ -23,6 +23,19 @@ def test_names_of_other_libraries_are_understood(said, meant):
     assert nearest("no such thing at all", ["brier"]) == []
 
 
+def test_a_loss_among_errors_is_found():
+    with pytest.raises(
+        ValueError, match=r"'log_loss' is a loss, which is always measured: result.loss\('cross_entropy'"
+    ):
+        tc.evaluate([0, 1] * 9, [0.2, 0.9] * 9, errors=["log_loss"])
+
+
+def test_dir_shows_what_a_reader_may_use():
+    found = dir(tc.evaluate([0, 1] * 9, [0.2, 0.9] * 9, n_resamples=19))
+    assert {"brier", "gap", "pvalue", "explain", "to_latex"} <= set(found)
+    assert not {"as_row", "size_text", "row_word", "width_text", "about"} & set(found)
+
+
 def test_ordinal_is_another_word_for_ordered():
     y, p, options = worlds.arguments("ordered", 100)
     found = tc.evaluate(y, p, **options | {"task": "ordinal"}, n_resamples=19)

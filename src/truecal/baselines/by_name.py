@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.data import shown
+from ..core.losses import LOSSES
 from ..core.words import nearest
 from ..kinds import COMPOSED, Kind
 from ..kinds.inputs import Inputs
@@ -41,7 +42,9 @@ def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:
         if name not in ERRORS:
-            close = nearest(str(name), possible)
+            close, loss = nearest(str(name), possible), nearest(str(name), LOSSES)
+            if loss and not close:
+                raise ValueError(f"{name!r} is a loss, which is always measured: result.loss({loss[0]!r})")
             meant = f"; did you mean {close[0]!r}?" if close else f"; expected some of {', '.join(possible)}"
             raise ValueError(f"there is no error {name!r}{meant}")
         if name not in possible:

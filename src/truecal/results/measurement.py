@@ -15,12 +15,27 @@ from .columns import Row, columns_at, texts
 
 LOGGERS: list[Callable[..., None]] = []
 """The function that logs to experiment trackers; `adapters.tracking` registers it when it is loaded."""
+_INNER = {
+    "about",
+    "as_row",
+    "derived",
+    "main_loss",
+    "ranking_loss",
+    "rows_of_columns",
+    "says",
+    "scored_by_loss",
+    "size_text",
+}
+"""What outputs are made of: readers have no use for it."""
 
 
 class Measurement(Result, ABC):
     """Abstract: what has been measured of one model or of several, with notes on it."""
 
     notes: tuple[str, ...]
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - _INNER)
 
     @abstractmethod
     def rows_of_columns(self) -> list[Row]:
