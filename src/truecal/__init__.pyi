@@ -72,4 +72,5 @@ from .scale.stream import Stream as Stream
 from .scale.stream import stream as stream
 from .sums.errors import CalibrationError as CalibrationError
 
+__all__: list[str]
 __version__: str

@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ def zipped(path: Path, **members: str) -> None:
             archive.writestr(name, text)
 
 
-def taped(path: Path, mode: str) -> None:
+def taped(path: Path, mode: Any) -> None:
     with tarfile.open(path, mode) as archive:
         about = tarfile.TarInfo("preds.csv")
         about.size = len(TEXT)

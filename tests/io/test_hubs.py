@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ HAPPENED = rng.integers(0, 3, len(UNITS))
 def rows(kind: str, target: str, levels: tuple[object, ...], numbers: np.ndarray) -> pd.DataFrame:
     parts = []
     for j, level in enumerate(levels):
-        more = {"target": target, "output_type": kind, "output_type_id": level, "value": numbers[:, j]}
+        more: dict[str, Any] = {"target": target, "output_type": kind, "output_type_id": level, "value": numbers[:, j]}
         parts.append(UNITS.assign(**more))
     return pd.concat(parts)
 
@@ -57,7 +58,8 @@ def test_quantiles_with_their_outcomes() -> None:
     wanted = QUANTILES.pivot_table(index=TASKS, columns="output_type_id", values="value").reset_index()
     wanted = wanted.merge(pd.read_csv("truth.csv", dtype={"location": str}), on=["location", "target_end_date"])
     assert len(read.forecast) == len(wanted) == len(UNITS) - 1
-    found = np.column_stack([read.y_true, read.forecast.values])  # type: ignore[attr-defined]
+    values: Any = read.forecast
+    found = np.column_stack([np.asarray(read.y_true), values.values])
     hand = wanted[["observation", *LEVELS]].to_numpy()
     assert_close(found[np.lexsort(found.T)], hand[np.lexsort(hand.T)])
     assert "1 without an outcome are left out" in read.note

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from rich.text import Text
 
 import truecal as tc
 from prediction_files import refusal, write
@@ -31,7 +32,7 @@ from truecal.inference.repair import PredictionMap
 from truecal.io import read_predictions
 from truecal.io.containers import CONVERTED
 from truecal.io.refused import converted_error, missing_error
-from truecal.render.terminal import QuietConsole, Text
+from truecal.render.terminal import QuietConsole
 
 HOSTILE = "a\x1b[31m\x07\u202eb\u2028c"
 QUOTES = "a'; touch mark; '\"$(touch mark)`touch mark`.pkl"
@@ -191,7 +192,7 @@ def test_the_list_of_many_arrays_is_read_a_few_times(tmp_path: Path, monkeypatch
     lists: list[str] = []
     for owner, name in ((zipfile.ZipFile, "_RealGetContents"), (safetensors, "safe_open")):
         whole = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *given, whole=whole: (lists.append(""), whole(*given))[1])
+        monkeypatch.setattr(owner, name, lambda *given, whole=whole: [lists.append(""), whole(*given)][1])  # type: ignore[func-returns-value]
     wide = ",".join(name for name in arrays if name.startswith("feature"))
     for suffix in (".npz", ".pt", ".safetensors"):
         lists.clear()

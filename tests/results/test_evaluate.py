@@ -70,11 +70,11 @@ def test_gaps_bands_and_the_test_are_those_of_inference(data, comparison):
     assert_close((found.test.pvalue, found.test.details), (test.pvalue, test.details), 1)
     assert_close(found.direction, mean_gap(y, p), 1)
     assert found.direction.word == "over-confident"
-    bands = consistency_bands(y, p, error="classwise", n_bins=15, n_resamples=99)
+    band: Any = consistency_bands(y, p, error="classwise", n_bins=15, n_resamples=99)
     diagram = found.reliability["classwise"]
-    assert_close(diagram.low, bands.low, 1)
-    np.testing.assert_allclose(diagram.table.count, bands.count)
-    np.testing.assert_allclose(diagram.table.mean_outcome, bands.mean_outcome)
+    assert_close(diagram.low, band.low, 1)
+    np.testing.assert_allclose(diagram.table.count, band.count)
+    np.testing.assert_allclose(diagram.table.mean_outcome, band.mean_outcome)
 
 
 def test_bins_are_chosen_from_the_sizes_and_stand_beside_those_of_comparisons():
@@ -123,6 +123,7 @@ def test_weights_reach_every_part(data):
     alone = gap(y, p, error="classwise", n_bins=5, sample_weight=w)
     assert (found.errors[0].gap, found.errors[0].gap_low) == pytest.approx((alone.points, alone.low))
     test = calibration_test(y, p, sample_weight=w, n_resamples=99)
+    assert found.test is not None
     assert_close((found.test.pvalue, found.test.details), (test.pvalue, test.details), 1)
     diagram = found.reliability["classwise"].table
     (table,) = tc.ERRORS["classwise"].with_bins(15).tables(y, p, sample_weight=w)

@@ -70,7 +70,7 @@ def test_every_output_has_the_same_numbers(world, kind):
     found = found_in(world, kind)
     page = render_report(found)
     page = re.sub(r"<style>.*?</style>", "", page[: page.index('<script type="application/json"')], flags=re.DOTALL)
-    texts = {
+    texts: Any = {
         "line": (repr(found), re.sub(r"<[^>]*>", " ", found._repr_html_())),
         "table": (re.sub(r"<[^>]*>", " ", page),),
     }
