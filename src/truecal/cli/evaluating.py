@@ -9,7 +9,7 @@ import typer
 
 from truecal.io import FileError
 from truecal.io.dataset import can_stream
-from truecal.io.failures import need_extra
+from truecal.io.failures import SeveralModelsError, need_extra
 from truecal.io.read_file import model_columns
 from truecal.io.runs import find_runs
 
@@ -79,14 +79,16 @@ def evaluate(
     - `truecal evaluate decisions.jsonl --labels gold.csv` (one row per question)
     """
     advise = one_model.advise or outputs.html is not None
-    _run(
-        Asked([file], reading, measuring, batching, sampling, one_model, advise),
-        outputs,
-        printing,
-        details,
-        wording,
-        plot,
-    )
+    asked = Asked([file], reading, measuring, batching, sampling, one_model, advise)
+    try:
+        _run(asked, outputs, printing, details, wording, plot)
+    except SeveralModelsError as error:
+        if plot is not None or one_model != OneModel():
+            raise
+        told = replace(reading, columns=",".join(error.columns))
+        asked = replace(asked, files=[file] * len(error.columns), reading=told)
+        typer.echo(f"note: {file.name} has {len(error.columns)} models: compared as with truecal compare", err=True)
+        _run(asked, outputs, printing, details, wording)
 
 
 @command()

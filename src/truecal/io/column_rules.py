@@ -26,6 +26,7 @@ from truecal.io.roles import (
     is_called,
     is_decided,
     is_identifier,
+    is_pandas_index,
     key_of,
     matches,
     meaning,
@@ -126,6 +127,7 @@ class Layout:
     note: str = ""
     of: str = ""  # the class that one number per row is of, where its name says it
     log: bool = False  # logarithms of probabilities
+    weak: bool = False  # the name says a prediction, not a probability
 
 
 @dataclass(frozen=True)
@@ -185,12 +187,18 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     if peek is None:
         return Labels(("y",), "by its name") if "y" in left else Labels(can=tuple(left))
     facts = peeked(peek, left)
+    names = layout.classes or ()
+    ids = [n for n in forms if is_identifier(n) and n not in used and forms[n] != VECTOR and not is_pandas_index(n)]
+    named = peeked(peek, ids if len(names) > 1 else [])
+    left += [n for n, f in named.items() if f.are_names and matches(f.distinct, names)]
+    facts = peeked(peek, left)
     others = left
     said = peeked(peek, [layout.prediction] if layout.prediction else [])
     predicted = said[layout.prediction].distinct if layout.prediction in said else None
     left = [name for name in left if name in facts and _can_label(facts[name], layout, predicted)]
     stems = _stems(forms, layout)
     linked = [name for name in left if key_of(name) in stems]
+    linked = [name for name in linked if _FIRST.match(name)] or linked
     if linked:
         return Labels(tuple(sorted(linked, key=lambda n: stems.index(key_of(n)))), "by the names of the predictions")
     weak = called(left, "weak label")
@@ -241,6 +249,9 @@ _OUTCOME_WORDS = (
         "flag",
     ),
 )
+
+
+_FIRST = re.compile(r"(actual|true|real|observed)(?![a-z])|(actual|true|real|observed)[A-Z_ ]", re.IGNORECASE)
 
 
 def _stems(forms: Forms, layout: Layout) -> list[str]:

@@ -42,6 +42,14 @@ class NoRowsError(FileError):
     """No rows, or rows of which none has a prediction where those without one are to be left out."""
 
 
+class SeveralModelsError(FileError):
+    """One table with the probabilities of several models: `columns` are theirs."""
+
+    def __init__(self, message: str, columns: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.columns = columns
+
+
 def _nowhere(row: int) -> str:
     return ""
 

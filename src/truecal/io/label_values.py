@@ -108,8 +108,8 @@ def label_indices(request: Request, values: Values, outcomes: Outcomes, where: s
     path, names = request.path, outcomes.names
     if values.ndim == 2:
         return _soft_labels(path, values, outcomes.n, where), ""
-    if outcomes.n == 2 and (shares := _shares(values)) is not None and _poles(names) in (None, (False, True)):
-        return np.stack([1 - shares, shares], axis=1), "soft labels: shares of class 1"
+    if outcomes.n == 2 and (found := shares(values)) is not None and _poles(names) in (None, (False, True)):
+        return np.stack([1 - found, found], axis=1), "soft labels: shares of class 1"
     if values.dtype.kind == "f":
         row = int(np.argmax(values != np.floor(values)))
         raise failure(path, f"expected whole numbers or names in {where}, row {row} has {values[row]!s}")
@@ -129,7 +129,7 @@ def label_indices(request: Request, values: Values, outcomes: Outcomes, where: s
     return _plain_indices(path, values, outcomes.n, names, where, request.label_base), ""
 
 
-def _shares(values: Values) -> Floats | None:
+def shares(values: Values) -> Floats | None:
     """Shares of class 1: numbers in [0, 1] with a fraction among them."""
     if values.dtype == object:
         try:

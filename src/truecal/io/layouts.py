@@ -26,7 +26,7 @@ from truecal.io.column_rules import (
     settle,
     shown_columns,
 )
-from truecal.io.failures import FileError, listing, quote
+from truecal.io.failures import FileError, SeveralModelsError, listing, quote
 from truecal.io.roles import (
     MOST_DISTINCT,
     NUMBER,
@@ -46,6 +46,7 @@ from truecal.io.roles import (
     peeked,
     polarity,
     scale_of,
+    stripped,
     sum_to_one,
 )
 
@@ -222,6 +223,9 @@ class _Search:
     def _is_confidence(self, name: str) -> bool:
         """Whether numbers are of the predicted class: never below 1/k, also where class 0 of two is predicted."""
         labels = peeked(self.peek, self.labels.names)
+        own = self._facts([name]).get(name)
+        if own is not None and own.in_unit and own.numbers.min(initial=1) < 0.5 and self._two_valued():
+            return False
         facts = self._facts([name, prediction]) if (prediction := self._prediction(name)) is not None else {}
         if len(facts) < 2 or not facts[name].in_unit or self.forms[name] != NUMBER:
             return False
@@ -267,7 +271,7 @@ class _Search:
             confidence = next((n for n in self._having(NUMBER) if meaning(n) and self._is_confidence(n)), None)
         if confidence is None:
             return None
-        prediction = None if correct is not None else self._prediction(confidence)
+        prediction = None if correct is not None else self._prediction(confidence, one=True)
         if correct is None and prediction is None:
             wanted = f"{' or '.join(ROLES['correct'][:2])}, or {', '.join(ROLES['prediction'][:6])} with a label"
             found = listing(self.forms)
@@ -304,8 +308,8 @@ class _Search:
         low, high = sorted((p[values == value].min(), p[values == value].max(), value) for value in distinct)
         return str(high[2]) if low[1] < high[0] else None
 
-    def _prediction(self, confidence: str | None = None) -> str | None:
-        """The column of predicted labels: by its name, where its values are no fractions."""
+    def _prediction(self, confidence: str | None = None, one: bool = False) -> str | None:
+        """The column of predicted labels: by its name, where its values are no fractions; `one`: it has to be one."""
         named = called(self.forms, "prediction") or [n for n in self.forms if is_prediction(n)]
         facts = self._facts(named)
         found = [n for n in named if n not in facts or facts[n].numbers is None or facts[n].whole]
@@ -318,7 +322,7 @@ class _Search:
             written = frozenset[str]().union(*(f.distinct for f in peeked(self.peek, self.labels.names).values()))
             coded = [n for n in found if n in facts and facts[n].distinct & written]
             found = coded if len(coded) == 1 else found
-        if len(found) > 1:
+        if len(found) > 1 and one:
             said_all = [n for n in self._having(NUMBER) if (m := meaning(n)) is not None and m.said != "score"]
             how = f": name the numbers of one with {COLUMNS_OPTION}, such as {quote(said_all[0])}" if said_all else ""
             raise self.request.refuse(f"expected one {self.what} of predicted labels, found {listing(found)}{how}")
@@ -378,7 +382,7 @@ class _Search:
             return self._found(numbers, "the only one with a number per row", None, of=" of class 1")
         if not found and self.elsewhere and len(fractions) == 1 and set(plain_names(numbers)) <= {fractions[0]}:
             return self._found(fractions, "the only column of fractions", None, of=" of class 1")
-        return self._found(found, "by its name", None, of=" of class 1") if found else None
+        return replace(self._found(found, "by its name", None, of=" of class 1"), weak=True) if found else None
 
     def by_label_names(self) -> Layout | None:
         """Columns that are called as the labels are, or as their column with each label, and that sum to 1."""
@@ -458,7 +462,7 @@ class _Search:
     def _command(self) -> str:
         """The complete command, with columns that can be predictions by their values, and those that can be labels."""
         facts = self._facts([n for n in self.forms if not is_identifier(n) and self.forms[n] != VECTOR])
-        unit = [n for n, f in facts.items() if f.is_fraction]
+        unit = [n for n, f in facts.items() if f.is_fraction and len(f.distinct) > 1]
         two = [*self.labels.names, *(n for n, f in facts.items() if len(f.distinct) == 2 and f.may_be_label)]
         two = [n for n in two if not is_prediction(n)]
         if not facts:
@@ -521,11 +525,22 @@ class _Search:
         return found[0] if found else None
 
     def _several(self, found: Sequence[str]) -> FileError:
-        how = f"name one with {COLUMNS_OPTION}"
-        if len(found) > 1 and self.what == "column":
-            columns = shlex.quote(",".join(found)) + self._gaps(found)
-            how += f"; if they are models, run: truecal compare {shlex.quote(self.request.path)} --columns {columns}"
-        return self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
+        columns = shlex.quote(",".join(found)) + self._gaps(found)
+        how = f"name one with {COLUMNS_OPTION}; if they are models, run: truecal compare "
+        how += f"{shlex.quote(self.request.path)} --columns {columns}"
+        error = self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
+        return SeveralModelsError(str(error), tuple(found)) if self._are_models(found) else error
+
+    def _are_models(self, found: Sequence[str]) -> bool:
+        """Whether columns such as forest_prob, linear_prob are of models of one target, not of a target each."""
+        said = [meaning(name) for name in found]
+        if self._gaps(found) or len(found) > MOST_MODELS or any(m is None or m.family[1] != "before" for m in said):
+            return False
+        models = [m.rest for m in said if m is not None]
+        targets = {key_of(name) for name in (*self.forms, *self.labels.names)}
+        alike = stripped(models) != tuple(models)
+        one = len(self.labels.names) == 1 and not any(key_of(m) in key_of(self.labels.names[0]) for m in models)
+        return (alike or one) and not targets & set(map(key_of, models))
 
     def _only(self, found: Sequence[str], role: str) -> str | None:
         if len(found) > 1:

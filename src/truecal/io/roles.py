@@ -34,7 +34,8 @@ _CALLED = {
     "samples": "answers answer samples responses response completions completion generations",
     "id": "id ids index idx row rowid sample_id doc_id row_index inst",
     "weight": "weight weights sample_weight sample_weights w case_weight",
-    "split": "split fold folds cv_fold dataset_split subset usage partition resample version",
+    "split": "split fold folds cv_fold dataset_split subset usage partition resample version "
+    "model model_name classifier algorithm estimator method",
     "class": "class class_name class_id category candidate choice option outcome output_type_id",
     "mark": "correct is_correct is_true is_label is_target actual",
     "question": "question_id question qid id doc_id example_id problem_id task_id",
@@ -131,7 +132,9 @@ def is_identifier(name: str) -> bool:
 # -- names of predictions ----------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+(?:\.[0-9]+)?|[^\W\d_]+")
-_PROBA = re.compile(r"(?:prob|proba|probability|probabilitie|prop?abilitie|chance|likelihood|phat)s?")
+_PROBA = re.compile(
+    r"(?:prob|proba|probability|probabilitie|prop?abilitie|chance|likelihood|phat|propensity|propensitie)s?"
+)
 _GLUED = re.compile(r"(prob)(?!lem|e|ab|ation|it)([a-z]+)|([a-z]+)(prob|proba|probability)")
 _LOGIT = frozenset({"logit", "logits", "logprob", "logprobs", "logproba", "rawformulaval"})
 _SCORE = frozenset({"score", "scores"})
@@ -143,6 +146,9 @@ _NOISE_WORDS = (
 )
 _NOISE = frozenset(_NOISE_WORDS.split())
 _NOT_P = frozenset({"value", "val", "values", "adj", "id"})
+_SPREADS = frozenset(
+    ["std", "sd", "var", "variance", "se", "stderr", "lo", "hi", "lower", "upper", "entropy", "uncertainty", "rank"]
+)
 Said = Literal["probabilities", "logits", "score", "weak"]
 
 
@@ -177,7 +183,7 @@ def meaning(name: str) -> Meaning | None:
             return Meaning("probabilities", "lp", match[1] if where == "after" else "", ("probabilities", where, "lp"))
     found = [(match[0].lower(), *match.span()) for match in _TOKEN.finditer(name)]
     words = [word for word, _, _ in found]
-    place = _word(words, name)
+    place = None if words[-1:] and words[-1] in _SPREADS else _word(words, name)
     if place is None:
         return None
     first, last, said = place
@@ -320,7 +326,7 @@ class Facts:
     @property
     def are_names(self) -> bool:
         """Whether it holds text that is not yes and no, or true and false."""
-        return self.numbers is None and not any(polarity(value) is not None for value in self.distinct)
+        return self.numbers is None and any(polarity(value) is None for value in self.distinct)
 
     @property
     def is_fraction(self) -> bool:

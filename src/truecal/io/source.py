@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +30,7 @@ from truecal.io.column_rules import (
     likely_labels,
 )
 from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
-from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole
+from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole, shares
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
 from truecal.io.roles import (
@@ -168,8 +169,8 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
     if layout.log:
         numbers = np.exp(numbers)
-    shares = all(is_percent(name) for name in columns) and layout.kind != "logits" and numbers.size > 0
-    if request.percent or (shares and 1 < float(np.nanmax(numbers)) <= 100):
+    percents = all(is_percent(name) for name in columns) and layout.kind != "logits" and numbers.size > 0
+    if request.percent or (percents and 1 < float(np.nanmax(numbers)) <= 100):
         if layout.kind == "logits":
             raise request.refuse(f"expected probabilities or confidences for {PERCENT_OPTION}, found logits")
         numbers = numbers / 100
@@ -177,6 +178,11 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     if request.odds:
         numbers, note = from_odds(request, numbers, layout)
         notes.append(note)
+    if labels is not None and layout.weak and request.proba_columns is None and shares(labels) is not None:
+        raise request.refuse(
+            f"fractions in {quote(label)} and {quote(columns[0])} may be numbers that were predicted: if they are "
+            f"shares and probabilities, pass --columns {shlex.quote(columns[0])}"
+        )
     if label is not None and labels is not None and fresh and missing is None:
         label, labels, rule = _settled(request, source, found, label, labels, numbers)
     if label is not None:
@@ -452,7 +458,8 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
         check_probabilities(numbers, name) if numbers.ndim == 2 else check_reports(numbers, name)
     except (TypeError, ValueError) as error:
         what = str(error)
-        hint = "" if layout.sure or _has_whole(numbers) else f"; if they are logits, pass {LOGITS_OPTION}"
+        logits = bool((numbers < 0).any()) and not _has_whole(numbers)
+        hint = "" if layout.sure or not logits else f"; if they are logits, pass {LOGITS_OPTION}"
         if numbers.ndim == 2:
             hint = _likely(numbers, layout) or hint
             if "divide each row" in what:  # which --normalize does only where it cannot hide another fault

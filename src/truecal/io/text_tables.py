@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TextIO
 
 import numpy as np
@@ -31,6 +32,7 @@ from truecal.io.streams import arrow_file, bounded_lines, byte_stream, whole_jso
 
 LONGEST_LINE = 1 << 24  # characters
 BLOCK_BYTES = 1 << 20  # parsed at once, and more where the first row is long; a row must fit
+SPREAD, SPREAD_BYTES = 50, 1 << 22  # times as many rows, of files of so many bytes
 SAMPLED_ROWS = 1000  # looked at to tell the decimal mark
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
@@ -73,11 +75,12 @@ def open_csv(request: Request) -> Source:
     def mixed(label: str, columns: Sequence[str]) -> Iterator[list[Any]]:
         return _batches(path, head, {label: text} | {name: types[name] for name in columns})
 
+    rows = min(PEEKED_ROWS, max(10, PEEKED_CELLS // len(head.names)))
+    sampled = cache(lambda: _spread(path, head, rows))
+
     def peek(names: Sequence[str]) -> dict[str, list[Any]]:
         places = [head.names.index(name) for name in names]
-        rows = min(PEEKED_ROWS, max(10, PEEKED_CELLS // len(head.names)))
-        found = _sample(path, head.delimiter, rows)[int(head.lines > 0) :]
-        cells = [row for row in found if len(row) == len(head.names)]
+        cells = sampled()
         plain = [[_unmarked(row[j], head.decimal) for row in cells] for j in places]
         return dict(zip(names, plain, strict=True))
 
@@ -237,6 +240,14 @@ def _sample(path: str, delimiter: str, most: int) -> list[list[str]]:
         if held > LONGEST_LINE:
             break
     return found
+
+
+def _spread(path: str, head: Head, rows: int) -> list[list[str]]:
+    """Records over all of a small file, whose rows may be sorted by their labels; the first ones of a large file."""
+    small = os.path.getsize(split_member(path)[0]) <= SPREAD_BYTES if os.path.isfile(split_member(path)[0]) else False
+    found = _sample(path, head.delimiter, rows * SPREAD if small else rows)[int(head.lines > 0) :]
+    found = [cells for cells in found if len(cells) == len(head.names)]
+    return found[:: max(1, -(-len(found) // rows))]
 
 
 def _text(path: str) -> TextIO:
