@@ -336,6 +336,40 @@ TWINS: dict[str, Twin] = {
         {"actual": AGE + 0.5, "prediction": AGE + FEATURES["income"], "share": P},
         refused="'prediction' holds numbers without a probability",
     ),
+    "models_named.csv": Twin(
+        {"y_true": Y, "lr_proba": P, "lr_pred": D, "rf_proba": P**2, "rf_pred": D},
+        refused="run: truecal compare models_named.csv --columns lr_proba,rf_proba",
+    ),
+    "two_decisions.csv": Twin({"Actual_Churn": Y, "Churn_Probability": P, "A_Prediction": D, "B_Prediction": D}),
+    "words_for_codes.csv": Twin(
+        {"prob_fraud": P, "label": Y, "decision": np.array(["pass", "check", "stop"])[D + (P > 0.9)]}
+    ),
+    "two_names.csv": Twin(
+        {"Default": (AGE > 50).astype(int), "Actual Status": Y, "Predicted Status": D, "Probability of Default": P}
+    ),
+    "choices.jsonl": Twin(
+        lines(
+            {
+                "correct_candidate_id": "DEF"[c],
+                "candidate_scores": dict(zip("DEF", row, strict=True)),
+                "point_prediction": "DEF"[a],
+            }
+            for c, row, a in zip(CLASS, THREE.tolist(), ARGMAX, strict=True)
+        ),
+        "classes",
+    ),
+    "endings.csv": Twin(
+        {"ftr": np.array(["H", "D", "A"])[CLASS], "dc_ph": THREE[:, 0], "dc_pd": THREE[:, 1], "dc_pa": THREE[:, 2]},
+        "classes",
+        {"columns": "dc_ph,dc_pd,dc_pa", "label_column": "ftr"},
+    ),
+    "spread.csv": Twin({"label": Y, "p_model": P, "p_model_std": P / 10}),
+    "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
+    "one_of_scores.csv": Twin(
+        {"y_true": Y, "cnn_prediction": P, "ensemble_score": SHARES}, refused="'cnn_prediction', 'ensemble_score'"
+    ),
+    "propensity.csv": Twin({"stage": WON, "actual_won": Y, "propensity_to_buy": P}),
+    "sorted.csv": Twin({"target_x": np.repeat([0, 1], 2000), "xgb": np.tile(P, 20)}, refused="--label-column target_x"),
     "win_flag.csv": Twin({"forecast_prob": P, "result": np.where(Y == 1, "Win", "Lose"), "winflag": Y}),
     # what is no prediction
     "headerless.csv": Twin(

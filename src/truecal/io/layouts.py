@@ -375,8 +375,9 @@ class _Search:
         facts = self._facts(numbers)
         fractions = [n for n in numbers if n in facts and facts[n].is_fraction]
         found = [n for n in fractions if is_prediction(n) or ((m := meaning(n)) is not None and m.said == "weak")]
-        if len(found) > 1:
-            raise self._several(found)
+        scores = [n for n in fractions if (m := meaning(n)) is not None and m.said == "score"]
+        if len(found) > 1 or (found and scores):
+            raise self._several([*found, *scores])
         unnamed = len(numbers) == 1 and bool(re.fullmatch("arr_[0-9]+", numbers[0])) and bool(self.labels.names)
         if not found and unnamed:  # as numpy.savez calls arrays without a name
             return self._found(numbers, "the only one with a number per row", None, of=" of class 1")
@@ -534,7 +535,11 @@ class _Search:
     def _are_models(self, found: Sequence[str]) -> bool:
         """Whether columns such as forest_prob, linear_prob are of models of one target, not of a target each."""
         said = [meaning(name) for name in found]
-        if self._gaps(found) or len(found) > MOST_MODELS or any(m is None or m.family[1] != "before" for m in said):
+        if (
+            self._gaps(found)
+            or len(found) > MOST_MODELS
+            or any(m is None or m.family[1] != "before" or m.scale is None for m in said)
+        ):
             return False
         models = [m.rest for m in said if m is not None]
         targets = {key_of(name) for name in (*self.forms, *self.labels.names)}

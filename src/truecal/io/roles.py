@@ -374,9 +374,11 @@ def sum_to_one(facts: Mapping[str, Facts], names: Sequence[str]) -> bool:
 
 def class_of(values: Collection[str], names: Sequence[str]) -> dict[str, str]:
     """The class whose name begins or ends with each value, as buff_dir with buff; no class is of two values."""
-    keys = {name: key_of(name) for name in names}
+    keys = {name: key_of(short) for name, short in zip(names, stripped(names), strict=True)}
     found = {v: [n for n, key in keys.items() if key.startswith(key_of(v)) or key.endswith(key_of(v))] for v in values}
-    one = {value: near[0] for value, near in found.items() if len(near) == 1 and len(key_of(value)) > 2}
+    one = {
+        value: near[0] for value, near in found.items() if len(near) == 1 and (len(names) > 2 or len(key_of(value)) > 2)
+    }
     return one if len(set(one.values())) == len(one) else {}
 
 
