@@ -189,8 +189,8 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     facts = peeked(peek, left)
     names = layout.classes or ()
     ids = [n for n in forms if is_identifier(n) and n not in used and forms[n] != VECTOR and not is_pandas_index(n)]
-    named = peeked(peek, ids if len(names) > 1 else [])
-    left += [n for n, f in named.items() if f.are_names and matches(f.distinct, names)]
+    known = peeked(peek, ids if len(names) > 1 else [])
+    left += [n for n, f in known.items() if f.are_names and matches(f.distinct, names)]
     facts = peeked(peek, left)
     others = left
     said = peeked(peek, [layout.prediction] if layout.prediction else [])

@@ -108,8 +108,8 @@ def label_indices(request: Request, values: Values, outcomes: Outcomes, where: s
     path, names = request.path, outcomes.names
     if values.ndim == 2:
         return _soft_labels(path, values, outcomes.n, where), ""
-    if outcomes.n == 2 and (found := shares(values)) is not None and _poles(names) in (None, (False, True)):
-        return np.stack([1 - found, found], axis=1), "soft labels: shares of class 1"
+    if outcomes.n == 2 and (ones := shares(values)) is not None and _poles(names) in (None, (False, True)):
+        return np.stack([1 - ones, ones], axis=1), "soft labels: shares of class 1"
     if values.dtype.kind == "f":
         row = int(np.argmax(values != np.floor(values)))
         raise failure(path, f"expected whole numbers or names in {where}, row {row} has {values[row]!s}")

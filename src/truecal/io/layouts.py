@@ -463,7 +463,7 @@ class _Search:
     def _command(self) -> str:
         """The complete command, with columns that can be predictions by their values, and those that can be labels."""
         facts = self._facts([n for n in self.forms if not is_identifier(n) and self.forms[n] != VECTOR])
-        unit = [n for n, f in facts.items() if f.is_fraction and len(f.distinct) > 1]
+        unit = [n for n, f in facts.items() if f.is_fraction and (len(f.distinct) > 1 or f.rows < FEWEST_DECIDED)]
         two = [*self.labels.names, *(n for n, f in facts.items() if len(f.distinct) == 2 and f.may_be_label)]
         two = [n for n in two if not is_prediction(n)]
         if not facts:
