@@ -25,7 +25,7 @@ from ..kinds.kind import Scale
 from .columns import Row, lines, record
 from .diagram import reliability_svg
 from .explain import explanation
-from .first_screen import first_screen, subgroup_table
+from .first_screen import first_screen, subgroup_table, view_table
 from .measurement import Measurement
 from .verdict import Verdict, give_verdict
 
@@ -243,8 +243,8 @@ class Evaluation(Pictured, Measurement):
 
     def _repr_html_(self) -> str:
         facts = table_html(lines(self.as_row))
-        if self.subgroups:
-            heads, rows = subgroup_table(self)
+        tables = [view_table(self)] if self.views else []
+        for heads, rows in [*tables, *([subgroup_table(self)] if self.subgroups else [])]:
             facts += table_html(rows, [head.title for head in heads])
         if self.segments is not None:
             facts += self.segments._repr_html_()
