@@ -4,14 +4,15 @@
     python -m benchmarks.waiting --small        # few rows, to check that everything runs
     python -m benchmarks.waiting evaluate csv   # some of the lines, by a part of their names
 
-Seconds and processor seconds of all threads and processes, the least of two runs. Calls in Python are measured after
-a first one, which loads compiled code; the command line, polars, DuckDB and pyarrow in processes of their own, with
-their start.
+Seconds and processor seconds of all threads and processes, the least of three runs in which contestants take turns.
+Calls in Python are measured after a first one, which loads compiled code; first calls, the command line, polars, DuckDB
+and pyarrow in processes of their own, with their start.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .sql import NAMES
+from .sql import BINS, NAMES, duckdb_ece, polars_ece
 
 STEP = 1 << 18
 Cost = tuple[float, float]
@@ -75,16 +76,26 @@ def write(path: Path, n: int, k: int) -> str:
     return str(path)
 
 
-def call(task: Callable[[], Any]) -> Cost:
+Task = Callable[[], Cost]
+ROUNDS = 3
+
+
+def in_turns(tasks: dict[str, Task]) -> dict[str, Cost]:
+    """The least cost of each task; they take turns, so that all wait for the same neighbours."""
+    found = [{name: task() for name, task in tasks.items()} for _ in range(ROUNDS)]
+    return {name: (min(each[name][0] for each in found), min(each[name][1] for each in found)) for name in tasks}
+
+
+def call(task: Callable[[], Any]) -> Task:
     """The cost of a call in this process, after a first one."""
     task()
-    return min(_once(task) for _ in range(2))
 
+    def once() -> Cost:
+        began, used = time.perf_counter(), time.process_time()
+        task()
+        return time.perf_counter() - began, time.process_time() - used
 
-def _once(task: Callable[[], Any]) -> Cost:
-    began, used = time.perf_counter(), time.process_time()
-    task()
-    return time.perf_counter() - began, time.process_time() - used
+    return once
 
 
 def _children() -> float:
@@ -92,36 +103,112 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def process(*arguments: str) -> Cost:
-    """The cost of Python with these arguments."""
+def process(*arguments: str, **settings: str) -> Task:
+    """The cost of Python with these arguments and settings of the environment."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | settings
 
     def once() -> Cost:
         began, used = time.perf_counter(), _children()
-        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
         return time.perf_counter() - began, _children() - used
 
-    return min(once() for _ in range(2))
+    return once
 
 
-def cli(*arguments: str) -> Cost:
+def cli(*arguments: str) -> Task:
     """The cost of the command line."""
     return process("-m", "truecal", *arguments)
+
+
+FIRST = """
+import numpy as np, time
+import truecal as tc
+from benchmarks.waiting import predictions
+y, p = predictions({n}, 10)
+tc.evaluate(y, p)"""
+SAMPLE = """
+import numpy
+from benchmarks.waiting import predictions
+predictions({n}, 10)"""
+LIBRARIES = "import numpy, pyarrow"
+CSV_POLARS = """
+import polars
+polars.read_csv({path!r})"""
+CSV_BATCHES = """
+import polars
+for batch in polars.scan_csv({path!r}).collect_batches(): pass"""
+
+
+def starts(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Cost]]]]:
+    """The first call of a process, in a new environment too, and the command line on 100 rows."""
+
+    def first(n: int) -> dict[str, Cost]:
+        empty = str(folder / "cache")  # where numba finds nothing that an earlier process compiled
+        return in_turns(
+            {
+                "truecal": process("-c", FIRST.format(n=n)),
+                "in a new environment": process("-c", FIRST.format(n=n), NUMBA_CACHE_DIR=empty),
+                "the rows alone": process("-c", SAMPLE.format(n=n)),
+                "with scipy": process("-c", SAMPLE.format(n=n) + "\nimport scipy.special, scipy.sparse"),
+            }
+        )
+
+    def few(suffix: str) -> dict[str, Cost]:
+        import pandas as pd
+
+        y, p = predictions(100, 3)
+        frame, path = pd.DataFrame(p, columns=["p0", "p1", "p2"]).assign(label=y), str(folder / f"few{suffix}")
+        if suffix == ".csv":
+            frame.to_csv(path, index=False)
+        elif suffix == ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            frame.to_excel(path, index=False)
+        return in_turns({"truecal": cli("evaluate", path), LIBRARIES: process("-c", LIBRARIES)})
+
+    for n in (1000, 10_000):
+        yield f"first tc.evaluate, {n:,} x 10", lambda n=n: first(n)
+    for suffix in (".csv", ".jsonl", ".xlsx"):
+        yield f"{suffix[1:]}, 100 rows", lambda suffix=suffix: few(suffix)
 
 
 def in_memory(small: bool) -> Iterator[tuple[str, Callable[[], dict[str, Cost]]]]:
     """evaluate and calibration_test of arrays."""
     import truecal as tc
 
-    def to_device_of(task: Callable[[Any, Any], Any], n: int, k: int) -> dict[str, Cost]:
+    def beside(task: Callable[[Any, Any], Any], n: int, k: int) -> dict[str, Cost]:
         y, p = predictions(n, k)
         floors: dict[str, Callable[[], Any]] = {"np.sort": lambda: np.sort(p, axis=0), "reading": p.sum}
-        return {"truecal": call(lambda: task(y, p))} | {name: call(floor) for name, floor in floors.items()}
+        tasks = {"truecal": lambda: task(y, p), **floors}
+        return in_turns({name: call(each) for name, each in tasks.items()})
+
+    def ece(n: int) -> dict[str, Cost]:
+        import torch
+        from torchmetrics.functional.classification import multiclass_calibration_error
+
+        y, p = predictions(n, 10)
+        given = torch.from_numpy(p), torch.from_numpy(y).long()
+        peer = call(lambda: multiclass_calibration_error(*given, num_classes=10, n_bins=15))
+        return in_turns({"truecal": call(lambda: tc.ece(y, p)), "torchmetrics": peer})
+
+    def models(n: int, k: int, number: int) -> dict[str, Cost]:
+        rng = np.random.default_rng(0)
+        y, each = rng.integers(0, k, n), {f"m{i}": rng.dirichlet(np.ones(k), n) for i in range(number)}
+        one = each["m0"]
+        tasks: dict[str, Callable[[], Any]] = {
+            "truecal": lambda: tc.compare(y, each),
+            "one evaluate": lambda: tc.evaluate(y, one),
+        }
+        return in_turns({name: call(task) for name, task in tasks.items()})
 
     for n, k in ((10_000, 10), (1_000_000, 10), (50_000, 1000)):
         n = n // 100 if small else n
-        yield f"tc.evaluate, {n:,} x {k:,}", lambda n=n, k=k: to_device_of(tc.evaluate, n, k)
+        yield f"tc.evaluate, {n:,} x {k:,}", lambda n=n, k=k: beside(tc.evaluate, n, k)
     n = 10_000 if small else 1_000_000
-    yield f"tc.calibration_test, {n:,} x 10", lambda: to_device_of(tc.calibration_test, n, 10)
+    yield f"tc.calibration_test, {n:,} x 10", lambda: beside(tc.calibration_test, n, 10)
+    yield f"tc.ece, {n:,} x 10, float32", lambda: ece(n)
+    yield "tc.compare, 20 models, 1 x 5,000", lambda: models(1, 5000, 20)
+    yield "tc.compare, 50 models, 200 x 10", lambda: models(200, 10, 50)
 
 
 def files(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], dict[str, Cost]]]]:
@@ -136,33 +223,92 @@ def files(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], dict[st
         path = path_of(table, n, 10)
         peers = {"polars": POLARS, "DuckDB": DUCKDB, "dataset scan": SCAN}
         mine = cli("evaluate", path, "--errors", "confidence_l1", "--one-pass")
-        return {"truecal": mine} | {name: process("-c", code.format(path=path)) for name, code in peers.items()}
+        beside = {name: process("-c", code.format(path=path)) for name, code in peers.items()}
+        return in_turns({"truecal": mine, **beside})
 
     def defaults() -> dict[str, Cost]:
         path = path_of(table, n, 10)
         memory, workers = ("--memory", "1MB"), ("--workers", "2")
-        return {
-            "truecal": cli("evaluate", path, *memory),
-            "--workers 2": cli("evaluate", path, *workers),
-            "dataset scan": process("-c", SCAN.format(path=path)),
-        }
+        return in_turns(
+            {
+                "truecal": cli("evaluate", path, *memory),
+                "--workers 2": cli("evaluate", path, *workers),
+                "dataset scan": process("-c", SCAN.format(path=path)),
+            }
+        )
 
     def classes() -> dict[str, Cost]:
         path = path_of(matrix, wide, 1000)
-        return {
-            "truecal": cli("evaluate", path, "--memory", "1MB"),
-            "one pass": cli("evaluate", path, "--one-pass"),
-            "dataset scan": process("-c", SCAN.format(path=path)),
-        }
+        return in_turns(
+            {
+                "truecal": cli("evaluate", path, "--memory", "1MB"),
+                "one pass": cli("evaluate", path, "--one-pass"),
+                "dataset scan": process("-c", SCAN.format(path=path)),
+            }
+        )
 
     def comma() -> dict[str, Cost]:
         path = path_of(text, rows, 10)
-        return {"truecal": cli("evaluate", path), "pyarrow's read": process("-c", CSV.format(path=path))}
+        peers = {"pyarrow's read": CSV, "polars' read": CSV_POLARS, "polars in batches": CSV_BATCHES}
+        beside = {name: process("-c", code.format(path=path)) for name, code in peers.items()}
+        return in_turns({"truecal": cli("evaluate", path), **beside})
+
+    def dask() -> dict[str, Cost]:
+        from truecal.scale.cluster import evaluate, local_client
+
+        path = path_of(table, n, 10)
+        with local_client(1) as one, local_client(2) as two:
+            clients = {"truecal": two, "one worker": one}
+            return in_turns({name: _on(client, lambda c: evaluate(path, client=c)) for name, client in clients.items()})
+
+    def sql(engine: str) -> dict[str, Cost]:
+        import ibis
+
+        import truecal as tc
+
+        path, backend = path_of(table, n, 10), ibis.duckdb.connect() if engine == "DuckDB" else ibis.polars.connect()
+        rows = backend.read_parquet(path)
+        asked = {"label": "label", "proba": NAMES, "errors": ["confidence_l1"], "losses": False}
+        by_hand = {"DuckDB": lambda: duck(path), "Polars": lambda: bear(path)}[engine]
+        mine = call(lambda: tc.sql.evaluate(rows, n_bins=BINS, edges="uniform", **asked))
+        return in_turns({"truecal": mine, "by hand": call(by_hand)})
 
     yield f"parquet, {n:,} x 10, ECE only, one pass", ece
     yield f"parquet, {n:,} x 10, defaults", defaults
     yield f"parquet, {wide:,} x 1,000, two passes", classes
     yield f"csv, {rows:,} x 10", comma
+    yield f"Dask, 2 workers, parquet, {n:,} x 10", dask
+    for engine in ("DuckDB", "Polars"):
+        yield f"tc.sql, {engine}, parquet, {n:,} x 10, ECE", lambda engine=engine: sql(engine)
+
+
+def _on(client: Any, task: Callable[[Any], Any]) -> Task:
+    """The cost of a call with its workers, after a first one."""
+    task(client)
+
+    def once() -> Cost:
+        before, began, mine = sum(client.run(time.process_time).values()), time.perf_counter(), time.process_time()
+        task(client)
+        seconds, mine = time.perf_counter() - began, time.process_time() - mine
+        return seconds, mine + sum(client.run(time.process_time).values()) - before
+
+    return once
+
+
+def duck(path: str) -> Any:
+    """The ECE by hand in DuckDB."""
+    import duckdb
+
+    rows = duckdb.connect()
+    rows.execute(f"CREATE VIEW predictions AS SELECT *, label AS y FROM read_parquet('{path}')")
+    return rows.execute(duckdb_ece()).fetchall()
+
+
+def bear(path: str) -> Any:
+    """The ECE by hand in Polars."""
+    import polars as pl
+
+    return polars_ece(pl.scan_parquet(path).rename({"label": "y"})).collect(engine="streaming")
 
 
 def main() -> None:
@@ -173,7 +319,9 @@ def main() -> None:
     print("| what a person runs | seconds | processor seconds | beside it: seconds (processor seconds) |")
     print("| --- | ---: | ---: | --- |", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for line, task in (*in_memory(given.small), *files(Path(folder), given.small)):
+        place = Path(folder)
+        lines = (*starts(place), *in_memory(given.small), *files(place, given.small))
+        for line, task in lines:
             if given.parts and not any(part in line for part in given.parts):
                 continue
             (_, (wall, cpu)), *peers = task().items()
