@@ -268,7 +268,7 @@ def files(folder: Path, small: bool) -> Iterator[tuple[str, Callable[[], dict[st
 
         path, backend = path_of(table, n, 10), ibis.duckdb.connect() if engine == "DuckDB" else ibis.polars.connect()
         rows = backend.read_parquet(path)
-        asked = {"label": "label", "proba": NAMES, "errors": ["confidence_l1"], "losses": False}
+        asked: dict[str, Any] = {"label": "label", "proba": NAMES, "errors": ["confidence_l1"], "losses": False}
         by_hand = {"DuckDB": lambda: duck(path), "Polars": lambda: bear(path)}[engine]
         mine = call(lambda: tc.sql.evaluate(rows, n_bins=BINS, edges="uniform", **asked))
         return in_turns({"truecal": mine, "by hand": call(by_hand)})

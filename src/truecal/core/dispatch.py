@@ -39,7 +39,7 @@ class Dispatch:
     """The same for the intervals of gaps, which cost more."""
     compiled_stream: int = 1 << 23
     """The same for a stream: from so many reports on, those that came and those known to come."""
-    compiled_rows: int = 1 << 25
+    compiled_rows: int = 1 << 26
     """From so many reports of a file on, its rows are checked and looked at in one compiled pass."""
     compiled_draws: int = 1 << 25
     """From so many labels on, draws of the calibration test are made and counted in compiled loops."""
