@@ -77,7 +77,7 @@ def unbiased_pairs(y, u):
 
 
 def weights_from_predictions(y, u):
-    return tc.score(y, u, error="binary", n_bins=1, sample_weight=np.maximum(u, 1e-9))
+    return tc.score(y, u, error="binary", sample_weight=np.maximum(u, 1e-9))
 
 
 def gap_alone(y, u):

@@ -65,7 +65,7 @@ def counts():
 
 
 def expected(error, n_bins, by="value"):
-    """The order of the models by an error or its score."""
+    """The order of the models by an error, its score or its loss."""
     found = (r for r in cases.flipping().rankings if (r.error, r.n_bins, r.by) == (error, n_bins, by))
     return list(next(found).order)
 
@@ -111,7 +111,7 @@ def test_a_phone_reads_it_in_a_few_screens(browser, folder, name):
     assert browser.run("document.documentElement.scrollHeight") <= 9000
 
 
-def test_arrow_keys_turn_eces_order_while_the_scores_stands_still(browser, folder):
+def test_arrow_keys_turn_the_order_of_ece_alone(browser, folder):
     browser.open(folder / "page.html")
     comparison = cases.flipping()
     browser.run("document.getElementById('bins').focus()")
@@ -122,11 +122,11 @@ def test_arrow_keys_turn_eces_order_while_the_scores_stands_still(browser, folde
             browser.press("ArrowRight")
         browser.wait(f"document.getElementById('bins-shown').textContent === '{m}'")
         left, right = browser.run(LISTED % "left"), browser.run(LISTED % "right")
-        assert (left, right) == (expected("confidence_l1", m), expected(comparison.headline, m, "score"))
+        assert (left, right) == (expected("confidence_l1", m), expected(comparison.headline, None, "loss"))
         assert browser.run("document.getElementById('bins').getAttribute('aria-valuetext')") == f"{m} bins"
         said = browser.run("document.getElementById('said').textContent")
         assert f"At {m} bins ECE puts {left[0]} first, {left[-1]} last" in said
-        assert f"the score puts {right[0]} first, {right[-1]} last" in said
+        assert f"the Brier score puts {right[0]} first, {right[-1]} last" in said
         seen.append((tuple(left), tuple(right)))
     left_orders, right_orders = ({pair[i] for pair in seen} for i in (0, 1))
     assert len(left_orders) > 1 and len(right_orders) == 1, "the fixture must flip by ECE alone"
@@ -148,10 +148,10 @@ def test_moves_and_disagreements_are_counted(browser, folder):
         pairs = [(x, y) for x, y in product(a, a) if x < y]
         return sum((a.index(x) < a.index(y)) != (b.index(x) < b.index(y)) for x, y in pairs)
 
-    other = expected("classwise", third, "score")
+    other = expected("classwise", None, "loss")
     said = browser.run("document.getElementById('said').textContent")
     assert f"disagree on {turned(now, other)} of 10 pairs" in said
-    assert f"since {first} bins: {turned(before, now)} under ECE and 0 under the score" in said
+    assert f"since {first} bins: {turned(before, now)} under ECE and 0 under the Brier score" in said
 
 
 def test_other_errors_can_be_chosen_also_those_with_fewer_bin_counts(browser, folder):

@@ -241,7 +241,7 @@ if __name__ == "__main__":
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "watched.py"
     here = Path(__file__).parent
-    script.write_text(WATCHED.format(paths=[str(here), str(here.parent)], folder=str(tmp_path)))
+    script.write_text(WATCHED.format(paths=[str(here), str(here.parent), str(here.parents[1])], folder=str(tmp_path)))
     parent = subprocess.Popen([sys.executable, str(script)])
     try:
         workers = wait_for(lambda: [int(path.name[4:]) for path in tmp_path.glob("pid-*")], 2)

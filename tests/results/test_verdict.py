@@ -295,7 +295,7 @@ def test_many_models_are_named_in_part_and_counted(data):
     assert len(verdict.calibration) <= 400 and " more" in verdict.calibration
     assert "7 more (over-confident)" in verdict.calibration and "model-0" in verdict.calibration
     close = compare(y, {f"m{i}": models["true"] for i in range(9)}, errors=["classwise"], n_resamples=199).verdict
-    assert "m0, m1, m2, m3 and 5 more predict best: Brier 0.49, no significant difference" in close.predictive
+    assert "m0, m1, m2, m3 and 5 more predict best: Brier 0.4898, no significant difference" in close.predictive
 
 
 def test_a_single_model_and_untruthful_errors_have_a_verdict_too(data):

@@ -24,7 +24,8 @@ from worlds import bounded, is_multiclass, label_table, variants
 
 tc: Any = truecal
 torch_tables = importlib.import_module("truecal.sums.torch.device_tables")  # a function has its name in the package
-VARIANTS = [(name, bounded(metric)) for name, metric in variants()]
+VARIANTS = [(name, bounded(metric)) for name, metric in variants() if metric.property.kind != "survival"]
+"""Censored times are read as arrays of numpy."""
 
 
 def predictions(metric, n: int, *, ties: bool, seed: int = 0) -> tuple[Any, Any]:

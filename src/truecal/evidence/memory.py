@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -163,8 +164,8 @@ class _Work:
     with_gap: tuple[str, ...]
     shared: dict[Any, SampleCells] = field(default_factory=dict)
     """Cells of the sample of one property, by rule."""
-    cuts: dict[int, tuple[Any, tuple[float, float]]] = field(default_factory=dict)
-    """What the score needs of some reports, which are kept as long."""
+    cuts: list[tuple[ref[Any], tuple[float, float]]] = field(default_factory=list)
+    """Reports, and what the score needs of them."""
 
     @staticmethod
     def of(inputs: Inputs, settings: Settings, clusters: Groups | None) -> _Work:
@@ -332,10 +333,11 @@ class _Work:
         error, sample = frozen.error, frozen.sample
         if self.folds is not None and name in self.with_gap:
             return sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
-        if id(sample.reports) not in self.cuts:  # errors of the same reports share what is summed over cuts
+        found = next((found for reports, found in self.cuts if reports() is sample.reports), None)
+        if found is None:  # errors of the same reports share what is summed over cuts
             found = squares_and_gap(sample, pairs_left_out(sample, self.clusters))
-            self.cuts[id(sample.reports)] = (sample.reports, found)
-        return error.score_from(sample, *self.cuts[id(sample.reports)][1])
+            self.cuts.append((ref(sample.reports), found))
+        return error.score_from(sample, *found)
 
     def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
         """Rows of an l1 error; ECE has null bands where the plan allows, clusters have none."""

@@ -178,13 +178,19 @@ def differing(first: BinnedSample, second: BinnedSample, groups: Groups | None) 
     """The effective number of rows, or clusters, in which two models differ: (Σ d²)²/Σ d⁴, d the difference of losses.
 
     A few rows move the gap of every bin that they leave or enter, as if all rows of these differed."""
-    parts = []
+    squares = fourths = 0.0
+    by_cluster = np.zeros(0 if groups is None else groups[1])
     for rows, values in own_losses(first, second):
-        w = np.asarray(on_cpu(first.sample.row_weights[rows]))
-        parts.append(np.where(w > 0, w * np.asarray(on_cpu(values.value)), 0.0))
-    d = np.concatenate(parts)
-    squares = np.square(d if groups is None else np.bincount(groups[0], d, groups[1]))
-    return float(squares.sum() ** 2 / max(float(np.square(squares).sum()), 1e-300)) if squares.any() else np.inf
+        w = np.asarray(on_cpu(first.sample.weights_of(rows)))
+        d = np.where(w > 0, w * np.asarray(on_cpu(values.value)), 0.0)
+        if groups is not None:
+            by_cluster += np.bincount(groups[0][rows], d, groups[1])
+            continue
+        d *= d
+        squares, fourths = squares + float(d.sum()), fourths + float(d @ d)
+    if groups is not None:
+        squares, fourths = (float((by_cluster**power).sum()) for power in (2, 4))
+    return squares**2 / max(fourths, 1e-300) if squares > 0 else np.inf
 
 
 def spread_part(a: Spread, b: Spread, level: float, differ: float = np.inf) -> IntervalEstimate:

@@ -27,7 +27,7 @@ FEWEST_COLUMNS = 16  # read in one pass over a file; a wide table takes at most 
 MOST_COLUMNS = 100_000
 LABEL_BYTES, OBJECT_BYTES = 48, 64  # that a label, and a value of Python, take until they are numbers
 _CACHED_ROWS = 1 << 12
-PEEKED_ROWS, PEEKED_CELLS = 1000, 200_000  # looked at, to tell what columns are
+PEEKED_ROWS, PEEKED_CELLS, PEEKED_COLUMNS = 1000, 200_000, 32  # looked at, to tell what columns are
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a whole number as it is usually written
 
 
@@ -88,11 +88,15 @@ def open_table(table: Table, named: bool = True) -> Source:
         rows = min(PEEKED_ROWS, PEEKED_CELLS // max(1, len(names)))
         if rows < 10:
             return None
-        try:
-            arrays = next(iter(table.batches(list(names), True)), [])
-        except FileError:  # what is wrong is said where it is read
-            return None
-        return {name: _listed(array.slice(0, rows)) for name, array in zip(names, arrays, strict=False)}
+        found: dict[str, list[Any]] = {}
+        for start in range(0, len(names), PEEKED_COLUMNS):  # a reader of many columns holds a page of each
+            few = list(names[start : start + PEEKED_COLUMNS])
+            try:
+                arrays = next(iter(table.batches(few, True)), [])
+            except FileError:  # what is wrong is said where it is read
+                return None
+            found |= {name: _listed(array.slice(0, rows)) for name, array in zip(few, arrays, strict=False)}
+        return found
 
     forms = table.forms or _forms(table)
     both = None if table.mixed is None else together

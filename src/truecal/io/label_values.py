@@ -145,15 +145,32 @@ def _poles(names: tuple[str, ...] | None) -> tuple[bool | None, ...] | None:
     return None if names is None else tuple(polarity(name) for name in stripped(names))
 
 
+def _in_order(values: Values) -> list[Any]:
+    """The different values, in the order in which they come."""
+    if values.dtype == object:
+        return list(dict.fromkeys(values.tolist()))
+    different: dict[Any, None] = {}
+    number = len(np.unique(values))
+    for start in range(0, len(values), 1 << 16):  # all may be seen soon
+        different |= dict.fromkeys(values[start : start + (1 << 16)].tolist())
+        if len(different) >= number:
+            break
+    return list(different)
+
+
 def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) -> tuple[Indices, str] | None:
     """Indices of two classes, by what labels, columns and the caller call them; None where indices are as written."""
     names, wanted = outcomes.names, request.positive
-    distinct = list(dict.fromkeys(str(v) for v in values.tolist()))
+    kept = _in_order(values)
+    distinct = list(dict.fromkeys(map(str, kept)))
     signs = poles(distinct)
-    texts = np.array([str(v) for v in values.tolist()], dtype=object)
 
     def are(positive: Iterable[str], note: str = "") -> tuple[Indices, str]:
-        return np.isin(texts, list(positive)).astype(np.intp), note
+        wanted = set(positive)
+        chosen = [v for v in kept if str(v) in wanted]
+        if values.dtype != object:
+            return np.isin(values, np.array(chosen, dtype=values.dtype)).astype(np.intp), note
+        return np.array([v in chosen for v in values.tolist()], dtype=np.intp), note
 
     if names is None and (wanted or outcomes.of):
         named = [v for v in distinct if v == (wanted or outcomes.of)]

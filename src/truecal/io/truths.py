@@ -129,14 +129,13 @@ def agreement(numbers: Floats, y: Any) -> float | None:
     """How far predictions of the labels' own classes exceed those of independent labels, in standard errors."""
     if y.ndim != 1 or len(y) < FEWEST or len(y) != len(numbers):
         return None
+    step = -(-len(y) // MOST)
+    numbers, y = numbers[::step], y[::step]
     n = len(y)
     if numbers.ndim == 1:
         a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
         scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
         return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
-    step = -(-n // MOST)
-    numbers, y = numbers[::step], y[::step]
-    n = len(y)
     own = numbers[np.arange(n), y]
     shares = np.bincount(y, minlength=numbers.shape[1]) / n
     spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)

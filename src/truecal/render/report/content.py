@@ -366,8 +366,11 @@ def _ways(comparison: Comparison) -> dict[str, Any]:
 
 def _way_short(comparison: Comparison, error: str, by: str) -> str:
     """What a ranking is called in a sentence."""
-    if by != "value":
-        return f"the {loss_title(comparison.evaluations[comparison.names[0]]) if by == 'loss' else by}"
+    if by == "loss":
+        title = loss_title(comparison.evaluations[comparison.names[0]])
+        return f"the {title} score" if title.endswith("Brier") else f"the {title}"
+    if by == "score":
+        return "the score"
     return "ECE" if error in ECE_NAMES else measure(error).label
 
 

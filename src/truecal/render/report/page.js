@@ -339,7 +339,7 @@ const drawDetails = () => Promise.all([several ? drawChain() : null, drawParts()
 
 async function start() {
   if (several) {
-    const first = { left: data.ece, right: `${data.headline} score` };
+    const first = { left: data.ece, right: `${data.headline} loss` };
     for (const side of sides) {
       if (!waysOf[side].length) {  // all errors are truthful, or none is
         waysOf[side] = Object.keys(data.ways);
