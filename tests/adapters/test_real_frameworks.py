@@ -247,7 +247,7 @@ def test_runs_of_wandb(results, tmp_path, monkeypatch):
     run.finish()
     assert len(pages_in(tmp_path)) >= 3
     tables = [json.loads(path.read_text()) for path in Path(tmp_path).rglob("*.table.json")]
-    assert any(table["columns"][:2] == ["rank", "model"] for table in tables)
+    assert any({"rank", "model"} <= set(table["columns"]) for table in tables)
 
 
 def answering(
