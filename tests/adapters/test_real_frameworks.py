@@ -361,7 +361,7 @@ def test_a_leaderboard_of_harness_runs(questions, tmp_path):
     for given in ([str(path) for path in results], [str(tmp_path / "runs")]):
         found = CliRunner().invoke(app, ["compare", *given, "--json", str(tmp_path / "board.json")])
         assert found.exit_code == 0, found.output
-        assert "2 models, 2 tasks: score, lower is better" in found.output
+        assert "2 models, 2 tasks: loss, lower is better" in found.output
         assert "org/mild predicts best on average over 2 tasks" in found.output
         assert "org/sharp on my_task (over-confident)" in found.output
         board = json.loads((tmp_path / "board.json").read_text())

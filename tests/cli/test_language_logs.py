@@ -82,7 +82,7 @@ def test_a_leaderboard_of_a_folder(tmp_path, rng):
     write_runs(tmp_path / "runs", rng)
     found = run("compare", tmp_path / "runs", "--json", tmp_path / "out.json", "--csv", tmp_path / "out.csv")
     assert found.exit_code == 0, found.output
-    assert "2 models, 2 tasks: score, lower is better" in found.stdout
+    assert "2 models, 2 tasks: loss, lower is better" in found.stdout
     assert "org/honest predicts best on average over 2 tasks" in words(found.stdout)
     assert "org/sharp on arc (over-confident), org/sharp on mmlu (over-confident)" in words(found.stdout)
     board = json.loads((tmp_path / "out.json").read_text())

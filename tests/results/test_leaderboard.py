@@ -25,7 +25,7 @@ def test_means_and_pairs(rng):
     tasks = {name: task(rng, honest=1.0, sharp=3.0, flat=0.3) for name in ("a", "b", "c")}
     board = tc.analysis.leaderboard(tasks)
     for model, mean in board.means.items():
-        assert_close(mean, float(np.mean([found.evaluations[model].score for found in tasks.values()])))
+        assert_close(mean, float(np.mean([found.evaluations[model].brier for found in tasks.values()])))
     assert next(iter(board.means)) == "honest" and board.best[0] == "honest"
     pair = next(p for p in board.pairs if {p.first, p.second} == {"honest", "sharp"})
     parts = [found.pair(pair.first, pair.second).loss for found in tasks.values()]
@@ -41,9 +41,9 @@ def test_means_and_pairs(rng):
 def test_a_task_that_not_all_were_run_on_is_left_out_of_the_mean(rng):
     tasks = {"a": task(rng, x=1.0, y=2.0), "b": task(rng, x=1.0)}
     board = tc.analysis.leaderboard(tasks)
-    assert board.tasks == ("a",) and "b" in board.scores["x"] and "b" not in board.scores["y"]
+    assert board.tasks == ("a",) and "b" in board.losses["x"] and "b" not in board.losses["y"]
     assert board.notes == ("not every model was run on b: the mean leaves them out",)
-    assert_close(board.means["x"], board.scores["x"]["a"])
+    assert_close(board.means["x"], board.losses["x"]["a"])
 
 
 def test_what_cannot_be_ranked_is_refused(rng):
@@ -53,7 +53,7 @@ def test_what_cannot_be_ranked_is_refused(rng):
         tc.analysis.leaderboard({"a": task(rng, x=1.0), "b": task(rng, y=1.0)})
     chances = rng.dirichlet([1, 1, 1], 60)
     other = tc.compare(chances.argmax(1), {"x": chances, "y": chances}, n_resamples=99)
-    with pytest.raises(ValueError, match="'b' is scored by 'classwise' and 'a' by 'binary'"):
+    with pytest.raises(ValueError, match="'b' is measured by 'classwise' and 'a' by 'binary'"):
         tc.analysis.leaderboard({"a": task(rng, x=1.0, y=2.0), "b": other})
 
 

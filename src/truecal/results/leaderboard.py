@@ -1,4 +1,4 @@
-"""leaderboard: models on several tasks, ranked by the mean of their scores, with verdicts corrected over them all."""
+"""leaderboard: models on several tasks, ranked by the mean of their losses, with verdicts corrected over them all."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class MeanDifference:
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Leaderboard(Tabular):
-    """Models by the mean of their scores over tasks, and what is beyond noise.
+    """Models by the mean of their losses over tasks, and what is beyond noise.
 
-    `scores` by model and task; `means` by model, best first, over the tasks that every model was run on; `pairs` the
+    `losses` by model and task; `means` by model, best first, over the tasks that every model was run on; `pairs` the
     differences of mean losses; `standings` the calibration tests by model and task, corrected over all of them.
     """
 
     tasks: tuple[str, ...]
-    scores: dict[str, dict[str, float]]
+    losses: dict[str, dict[str, float]]
     means: dict[str, float]
     pairs: tuple[MeanDifference, ...]
     standings: dict[str, dict[str, Standing]]
@@ -56,7 +56,7 @@ class Leaderboard(Tabular):
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The model with the best mean score, and those whose mean loss is not larger beyond noise."""
+        """The model with the lowest mean loss, and those whose mean loss is not larger beyond noise."""
         top = next(iter(self.means))
         worse = {p.second for p in self.pairs if p.first == top and p.pvalue <= self._alpha and p.estimate < 0}
         worse |= {p.first for p in self.pairs if p.second == top and p.pvalue <= self._alpha and p.estimate > 0}
@@ -90,9 +90,9 @@ class Leaderboard(Tabular):
         return first, second if tests else "Calibration was not tested."
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per model, best mean score first."""
+        """One row per model, lowest mean loss first."""
         return [
-            {"rank": rank, "model": model, "mean": mean} | self.scores[model]
+            {"rank": rank, "model": model, "mean": mean} | self.losses[model]
             for rank, (model, mean) in enumerate(self.means.items(), 1)
         ]
 
@@ -108,11 +108,11 @@ class Leaderboard(Tabular):
     @property
     def headline(self) -> str:
         """How many models and tasks there are."""
-        return f"{len(self.means)} models, {len(self.tasks)} tasks: score, lower is better"
+        return f"{len(self.means)} models, {len(self.tasks)} tasks: loss, lower is better"
 
     def table(self) -> Table:
-        """Models by their mean score, with that on every task."""
-        columns = list(dict.fromkeys(task for each in self.scores.values() for task in each))
+        """Models by their mean loss, with that on every task."""
+        columns = list(dict.fromkeys(task for each in self.losses.values() for task in each))
         heads = [Head("rank"), Head("model", False), Head("mean"), *map(Head, columns)]
         return heads, [
             [str(row["rank"]), row["model"], f"{row['mean']:.4f}"]
@@ -123,10 +123,10 @@ class Leaderboard(Tabular):
 
 @described("A Leaderboard.", comparisons="The Comparison of each task, by its name: models must have the same names.")
 def leaderboard(comparisons: Mapping[str, Comparison], *, level: float = 0.95) -> Leaderboard:
-    """Rank models over several tasks by the mean of their scores.
+    """Rank models over several tasks by the mean of their losses.
 
     Each task is a `tc.compare` of the models on its questions; tasks of choices need errors=["confidence"], so that
-    their scores are in one unit. Models that were not run on all tasks are ranked by those that all were run on. The
+    their losses are in one unit. Models that were not run on all tasks are ranked by those that all were run on. The
     difference of two models is the mean over tasks of the differences of their losses, and its variance the sum of
     the variances: tasks are taken as given, not as a sample of all tasks.
 
@@ -148,23 +148,23 @@ def leaderboard(comparisons: Mapping[str, Comparison], *, level: float = 0.95) -
     tasks = tuple(task for task, found in comparisons.items() if set(found.names) == set(models))
     if not tasks or len(models) < 2:
         raise ValueError(f"expected two or more models and a task that all were run on, got {', '.join(models)}")
-    scores: dict[str, dict[str, float]] = {model: {} for model in models}
+    losses: dict[str, dict[str, float]] = {model: {} for model in models}
     for task, found in comparisons.items():
         if len({found.headline, comparisons[tasks[0]].headline}) > 1:
             raise ValueError(
-                f"task {task!r} is scored by {found.headline!r} and {tasks[0]!r} by "
+                f"task {task!r} is measured by {found.headline!r} and {tasks[0]!r} by "
                 f'{comparisons[tasks[0]].headline!r}: compare all with the same errors, such as errors=["confidence"]'
             )
         for name, evaluation in found.evaluations.items():
             if evaluation.score is None:
-                raise ValueError(f"task {task!r}: no score was measured for {name!r}")
-            scores[name][task] = evaluation.score
-    means = {model: math.fsum(scores[model][task] for task in tasks) / len(tasks) for model in models}
+                raise ValueError(f"task {task!r}: no truthful error was measured for {name!r}")
+            losses[name][task] = evaluation.ranking_loss
+    means = {model: math.fsum(losses[model][task] for task in tasks) / len(tasks) for model in models}
     judged = standings({(m, t): c.evaluations[m] for t, c in comparisons.items() for m in c.names}, level)
     left = [task for task in comparisons if task not in tasks]
     return Leaderboard(
         tasks=tasks,
-        scores=scores,
+        losses=losses,
         means=dict(sorted(means.items(), key=lambda item: item[1])),
         pairs=_pairs(comparisons, tasks, models, level),
         standings={m: {t: judged[m, t] for t in comparisons if (m, t) in judged} for m in models},
