@@ -73,7 +73,7 @@ print((after - before) / (read.proba.nbytes + read.y_true.nbytes))
     ("name", "make", "most"),
     [
         ("wide.parquet", MAKE, 2.2),
-        pytest.param("lists.parquet", MAKE, 2.2, marks=pytest.mark.heavy),
+        pytest.param("lists.parquet", MAKE, 2.5, marks=pytest.mark.heavy),
         pytest.param("wide.feather", MAKE, 2.2, marks=pytest.mark.heavy),
         ("binary.parquet", BINARY, 3),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from inspect import signature
@@ -64,8 +65,11 @@ def _sampled(scores: Sequence[Any], key: str) -> dict[str, Any]:
     import truecal as tc
 
     ids = [score.sample_id for score in scores]
-    if len(set(ids)) == len(ids) or any(score.score.answer is None for score in scores):
+    if any(getattr(score.score, "answer", None) is None for score in scores):
         _pair(scores[0], key)  # raises: neither a stated confidence nor answers of several epochs
+    if len(set(ids)) == len(ids):  # also on the way, while the first epoch runs: an error would end the evaluation
+        logging.getLogger("truecal").warning("calibration: no confidence is stated; run at least 4 epochs")
+        return {}
     asked = Counter(ids)
     scores = [score for score in scores if asked[score.sample_id] >= FEWEST]  # the framework also asks on the way
     ids = [score.sample_id for score in scores]
