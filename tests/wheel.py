@@ -17,7 +17,16 @@ from pathlib import Path
 EXTRAS = "cli,report,plots,recalibration"
 REPOSITORY = (  # tests that read other files of the repository
     *("reproduction", "conformance"),
-    *("test_action.py", "test_benchmarks.py", "test_docs.py", "test_notebooks.py", "test_project.py", "test_site.py"),
+    *(
+        "test_action.py",
+        "test_benchmarks.py",
+        "test_claims.py",
+        "test_page_checks.py",
+        "test_docs.py",
+        "test_notebooks.py",
+        "test_project.py",
+        "test_site.py",
+    ),
     "test_skill.py",
     *("test_public_table.py", "test_real_frameworks.py", "test_table.py"),
 )
