@@ -268,7 +268,7 @@ def test_impossible_labels_have_infinite_loss(duck: Make):
 if __name__ == "__main__":
     SNAPSHOTS.mkdir(exist_ok=True)
     for each in WAYS:
-        for one in sql.DIALECTS:
+        for one in STORED:
             (SNAPSHOTS / f"{each}.{one}.sql").write_text(text_of(each, one), encoding="utf-8")
 
 
