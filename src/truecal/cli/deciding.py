@@ -105,7 +105,7 @@ def recalibrate(
     method: Annotated[
         str,
         typer.Option(
-            "--method", help="temperature, platt, beta, isotonic, venn_abers, ...; auto chooses by the score."
+            "--method", help="temperature, platt, beta, isotonic, venn_abers, ...; auto chooses by the log loss."
         ),
     ] = "auto",
 ) -> None:

@@ -440,7 +440,7 @@ NUMBERS = NumbersKind()
 
 GAMEABLE = (
     "descriptions, not scores: useless forecasts, with half of the intervals infinite and half empty, have perfect "
-    "coverage; rank by the score"
+    "coverage; rank by the CRPS"
 )
 LEVELS = (0.5, 0.8, 0.9)
 
