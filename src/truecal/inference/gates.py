@@ -233,7 +233,7 @@ _FILE: _Fields = {
     "delta": ("a number between 0 and 1", lambda v: _between(v) and 0 < v < 1),
     "gates": ("a list of gates", lambda v: isinstance(v, list) and v != []),
 }
-"""What each key holds, in words and as a test."""
+"""What each key holds: a description and a check."""
 
 
 @described("Gates, as they were saved.", path="The file that `Gates.save` or `truecal threshold --save` wrote.")

@@ -162,7 +162,7 @@ class _Sums:
         return np.array(found)
 
     def words(self, place: int) -> str:
-        """The violation of a form in words."""
+        """The description of the violation that a form shows."""
         whole, form = self.expected[0][0] - self.observed[0][0], self.forms[place]
         if form.name == "mean":
             return f"predicted numbers are too {'low' if whole.sum() > 0 else 'high'}"

@@ -41,7 +41,7 @@ class Forecast(ABC):
         """The predicted chance of an outcome of at most each point: points (T,), or (n, 1), one per row."""
 
     def own(self, y_true: Any) -> OwnLevels | None:
-        """What outcomes show of the forecast at levels of its own, where it has any; else F is all that it claims."""
+        """Evidence at the own levels of a forecast; None where it has none and F is tested."""
         return None
 
 
@@ -378,7 +378,7 @@ def is_forecast(y_proba: Any) -> bool:
 
 
 def has_own_levels(y_proba: Any) -> bool:
-    """Whether a forecast claims F at levels of its own, between which it is interpolated."""
+    """Whether a forecast states F at its own levels and is interpolated between them."""
     return isinstance(y_proba, Quantiles) or (isinstance(y_proba, Ensemble) and y_proba.members.shape[1] > 1)
 
 

@@ -73,7 +73,7 @@ class SameOrder(Result):
 
     @property
     def sentence(self) -> str:
-        """The answer in words: for the errors, and for decision makers where they were asked for."""
+        """One sentence about the errors, and one about decision makers where they were asked for."""
         return self._of_errors + ("" if self.decisions is None else f"; {self.decisions.sentence}")
 
     @property
