@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 
+from truecal import __version__
+
 INTERRUPTED = 130
 
 
@@ -16,10 +18,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, _leave)  # while libraries load there is nothing to tidy up
     _spell_in_any_encoding()
     try:
-        from .app import run
-
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = run()
+        code = _version() if sys.argv[1:] == ["--version"] else _run()
     except ModuleNotFoundError as error:
         _complain(f'the truecal command needs {error.name}: run pip install "truecal[cli]"')
         code = 1
@@ -29,6 +28,32 @@ def main() -> None:
     if code == INTERRUPTED:
         _complain("interrupted")
     raise SystemExit(_flush(code))
+
+
+def _version() -> int:
+    print(f"truecal {__version__}")
+    return 0
+
+
+def _run() -> int:
+    _import_scipy()
+    from .app import run
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return run()
+
+
+def _import_scipy() -> None:
+    """Import scipy.special without numpy.f2py, numpy.testing and others: it copies dir(numpy), which loads them all."""
+    import numpy as np
+
+    names = vars(np)
+    whole, loaded = {"__dir__": names["__dir__"], "__all__": names["__all__"]}, [*names]
+    names |= {"__dir__": loaded.copy, "__all__": [name for name in np.__all__ if name in loaded]}
+    try:
+        import scipy.special  # noqa: F401
+    finally:
+        names |= whole
 
 
 _PLAIN = {

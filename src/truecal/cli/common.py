@@ -201,22 +201,26 @@ def finish(
     wording: Wording | None = None,
 ) -> None:
     """Write a result to the files asked for, and show it."""
-    from truecal.results.comparison import Comparison
     from truecal.results.evaluation import Evaluation
 
-    if plot is not None and not isinstance(result, Evaluation):
+    evaluated = isinstance(result, Evaluation)
+    if plot is not None and not evaluated:
         raise typer.BadParameter("is for one model, the sums are of several", param_hint="--plot")
     words = None if wording is None else wording.text(result)
     written = write(result, outputs, classes, details)
     if plot is not None:
         watching.save_picture(lambda axes: result.plot(ax=axes), plot, (5, 5))
         written.append(plot)
-    draw: Callable[..., None] = render.tabular
-    options: dict[str, Any] = {}
-    if isinstance(result, (Evaluation, Comparison)):
-        draw = render.evaluation if isinstance(result, Evaluation) else render.comparison
-        options = {"details": details}
     if words is not None:
         show(written, printing, print, words)
+    elif evaluated or _is_comparison(result):
+        draw = render.evaluation if evaluated else render.comparison
+        show(written, printing, draw, result, verbose=printing.verbose, details=details)
     else:
-        show(written, printing, draw, result, verbose=printing.verbose, **options)
+        show(written, printing, render.tabular, result, verbose=printing.verbose)
+
+
+def _is_comparison(result: Any) -> bool:
+    from truecal.results.comparison import Comparison
+
+    return isinstance(result, Comparison)

@@ -45,7 +45,8 @@ def _is_masked(x: Any) -> bool:
     """Whether an array, or a list of arrays or of lists, has entries that are masked out."""
     if isinstance(x, (list, tuple)):
         return any(_is_masked(row) for row in x)
-    return isinstance(x, np.ma.MaskedArray) and bool(np.ma.is_masked(x))
+    made = "numpy.ma" in sys.modules  # numpy loads it where it is named, which takes long
+    return made and isinstance(x, np.ma.MaskedArray) and bool(np.ma.is_masked(x))
 
 
 def shown(value: Any) -> str:

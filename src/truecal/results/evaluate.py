@@ -19,7 +19,6 @@ from ..evidence.budget import MOST_REPORTS, Plan, fewest_draws
 from ..evidence.evidence import Evidence
 from ..evidence.memory import Settings, measure
 from ..inference.checks import check_draws, check_groups, check_level, take_clusters
-from ..inference.segments import segments_of
 from ..kinds.images import dense_rows
 from ..kinds.inputs import Inputs, Progress, Task, check_by, group_numbers, one_to_one, read_inputs
 from .assembly import judge_subgroups, make_evaluation
@@ -118,6 +117,8 @@ def evaluate(
     result = evaluate_inputs(inputs, settings, name, clusters, subgroups, progress)[0]
     judge_subgroups({result.name: result})
     if features is not None:
+        from ..inference.segments import segments_of
+
         found = segments_of(
             inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed, clusters=clusters
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..baselines import ERRORS
 from ..core.data import shown
@@ -17,7 +17,6 @@ from ..evidence.views import ViewValue
 from ..inference.calibration import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.segments import Segments
 from ..inference.standing import Standing
 from ..inference.thresholds import Discrimination
 from ..kinds import COMPOSED, KINDS, Kind
@@ -28,6 +27,9 @@ from .explain import explanation
 from .first_screen import first_screen, subgroup_table, view_table
 from .measurement import Measurement
 from .verdict import Verdict, give_verdict
+
+if TYPE_CHECKING:
+    from ..inference.segments import Segments
 
 
 @dataclass(frozen=True, repr=False, eq=False)
