@@ -55,7 +55,7 @@ def same(found: Any, y: Any, p: Any, **more: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bins", [None, BINS, "auto"])
+@pytest.mark.parametrize("bins", [None, pytest.param(BINS, marks=pytest.mark.heavy), "auto"])
 @pytest.mark.parametrize("edges", [None, "uniform"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["classes", "binary"])

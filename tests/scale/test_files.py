@@ -342,3 +342,16 @@ print(*(name for name in ("pandas", "scipy.optimize", "pyarrow.dataset", "dask",
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_small_table_is_read_few_batches_ahead(tmp_path, monkeypatch):
+    asked: list[int] = []
+
+    def seen(batches, ahead):
+        asked.append(ahead)
+        return batches
+
+    monkeypatch.setattr(module, "read_ahead", seen)
+    dataset = open_dataset(written(tmp_path, table(*world())))
+    assert sum(len(batch) for batch in dataset.record_batches(rows=4)) == 700
+    assert asked == [module.MOST_AHEAD]

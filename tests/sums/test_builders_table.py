@@ -10,7 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "docs" / "site" / "builders.py"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_table_is_what_works():
     pytest.importorskip("torch")
     pytest.importorskip("ibis")

@@ -36,7 +36,7 @@ _STREAM = (
 )
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 1 << 24  # of predictions in a batch: wide tables come in fewer rows
-AHEAD_BYTES = 1 << 26  # of batches that have been read and wait
+AHEAD_BYTES, MOST_AHEAD = 1 << 26, 16  # of batches that have been read and wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class Dataset:
         if self._is_part:
             yield from batches
             return
-        yield from read_ahead(batches, max(1, AHEAD_BYTES // (size * self.row_bytes)))
+        yield from read_ahead(batches, max(1, min(MOST_AHEAD, AHEAD_BYTES // (size * self.row_bytes))))
 
     def _checked(self, size: int) -> Iterator[Any]:
         for path, found in self._stored(size):
