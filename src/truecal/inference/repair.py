@@ -280,13 +280,6 @@ def log_losses(y: Array, p: Array) -> Array:
     return np.asarray(-np.log(np.maximum(own, _FLOOR)))
 
 
-def squared_loss(y: Array, p: Array) -> Array:
-    """The squared error of each row, of the probability of one event or of all classes."""
-    if p.ndim == 1:
-        return np.asarray(np.square(p - y))
-    return np.asarray(np.square(p).sum(axis=1) + 1 - 2 * p[np.arange(len(y)), y])
-
-
 # -- fits --------------------------------------------------------------------------------------------------------------
 
 Fit = Callable[[Array, Array], PredictionMap]

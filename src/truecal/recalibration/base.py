@@ -1,4 +1,4 @@
-"""What every recalibration map shares: it reads logits or probabilities, labels and weights, then fits and applies."""
+"""Base classes of recalibration maps: they read logits or probabilities, labels and weights, then fit and apply."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Logits:
 
 @dataclass(frozen=True)
 class ValidationData:
-    """What a map is fitted on: logits, the column of each label, and positive weights below 2.
+    """Validation data: logits, the column of each label, and positive weights below 2.
 
     The weights as given were unit * weight, which matters beside a prior alone.
     """
@@ -87,7 +87,7 @@ def on_host(x: Any) -> Any:
 
 
 def read_logits(values: Floats) -> Logits:
-    """The logits with the extremes of their rows, which also tell in one pass whether they are logits."""
+    """Return logits with the extremes of their rows; raises where a value cannot be a logit."""
     n, k = values.shape
     top, bottom = np.empty(n), np.empty(n)
     for rows in blocks(n, k):
@@ -110,7 +110,7 @@ FLOORED = 1e-8  # what floors add to the sum of a row
 
 
 def probabilities_of(logits: Logits) -> Float64s:
-    """The probabilities these logits stand for, in float64; equal probabilities with a floor stay equal."""
+    """The softmax of logits in float64; equal probabilities with a floor stay equal."""
     values = logits.values.astype(np.float64)
     with np.errstate(over="ignore"):
         p = np.exp(values)
@@ -119,7 +119,7 @@ def probabilities_of(logits: Logits) -> Float64s:
 
 
 def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high: float = np.inf) -> float:
-    """A real number in [low, high); `expected` says so in words."""
+    """Return a real number in [low, high), or raise an error with the words of `expected`."""
     message = f"{name} must be {expected}, got {shown(value)}"
     if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
         raise TypeError(message)
@@ -130,7 +130,7 @@ def check_number(value: Any, name: str, expected: str, *, low: float = 0.0, high
 
 
 def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
-    """Weights over a power of two, exactly, so that the largest lies in [1, 2) and no sum overflows; and the power.
+    """Return weights over a power of two, so that the largest lies in [1, 2) and no sum overflows; and the power.
 
     The power comes from the weights as given: `check_weights` may choose a unit of its own, on which no error depends,
     but a prior does.
@@ -143,9 +143,18 @@ def read_weights(sample_weight: Any, n: int) -> tuple[Float64s, float]:
     return np.asarray(np.ldexp(weight, -exponents[0])), float(np.ldexp(1.0, exponents[1]))
 
 
+class Classifier(ClassifierMixin):  # type: ignore[misc]  # scikit-learn is untyped
+    """Abstract: a classifier whose accuracy is not computed on rows in another order."""
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy, as of every classifier of scikit-learn."""
+        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 # scikit-learn is untyped
-class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Recalibrator(Classifier, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Abstract: fit(X, y) on validation data, then transform (logits) and predict_proba (probabilities) elsewhere.
 
     X has one column per class, or one dimension: the score or probability of class 1 of two. It holds logits (any
@@ -190,7 +199,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return self
 
     def _validation(self, X: Any, y: Any, sample_weight: ArrayLike | None, *, reset: bool) -> ValidationData:
-        """The rows to fit, checked; `reset` where they are the first."""
+        """Return the checked rows to fit; `reset` where they are the first."""
         logits = self._read(X, reset=reset)
         if self.space == "logits":
             _refuse_probabilities(logits, type(self).__name__)
@@ -202,12 +211,12 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
     def transform(self, X: Any) -> Floats:
         """Recalibrated logits, (n, k): their softmax is predict_proba(X)."""
         check_is_fitted(self)
-        return _beside(self._logits(self._read(X, reset=False)), X)
+        return _to_device_of(X, self._logits(self._read(X, reset=False)))
 
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities, (n, k), columns in the order of classes_."""
         check_is_fitted(self)
-        return _beside(self._probabilities(self._read(X, reset=False)), X)
+        return _to_device_of(X, self._probabilities(self._read(X, reset=False)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of largest recalibrated probability; the first one wins a tie."""
@@ -215,11 +224,6 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         logits = self._logits(self._read(X, reset=False))
         top = logits.argmax(1).cpu().numpy() if is_tensor(logits) else np.argmax(logits, axis=1)
         return np.asarray(self.classes_[top])
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy, as of every classifier of scikit-learn."""
-        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     def _read(self, X: Any, *, reset: bool) -> Logits:
         if self.space not in ("logits", "probabilities"):
@@ -237,7 +241,7 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return read_logits(self._log_floor(values) if self.space == "probabilities" else np.asarray(values))
 
     def _two_columns(self, X: Any, *, reset: bool) -> Any:
-        """One number per row, class 1's of two, as two columns; anything else as it is, also after a fit on columns."""
+        """One number per row, that of class 1 of two, as two columns; any X after a fit on columns as it is."""
         if reset:
             self.one_column_ = False
         elif not self.one_column_:
@@ -307,8 +311,8 @@ class Recalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Base
         return codes
 
 
-def _beside(found: Floats, X: Any) -> Floats:
-    """What a map found, as a tensor beside X where that is in the memory of a GPU."""
+def _to_device_of(X: Any, found: Floats) -> Floats:
+    """Return what a map found as a tensor on the device of X, where X is on a GPU."""
     if not on_device(X) or is_tensor(found):
         return found
     backend = device_backend()
@@ -316,7 +320,7 @@ def _beside(found: Floats, X: Any) -> Floats:
 
 
 def _refuse_probabilities(logits: Logits, name: str) -> None:
-    """Rows in [0, 1] that all sum to 1: their softmax would be a nearly uniform prediction that nobody made."""
+    """Raise where rows look like probabilities: their softmax would be a nearly uniform prediction."""
     if logits.bottom.min() < -ROUNDING or logits.top.max() > 1 + ROUNDING:
         return
     sums = logits.values.sum(axis=1, dtype=namespace(logits.values).float64)
@@ -328,8 +332,8 @@ def _refuse_probabilities(logits: Logits, name: str) -> None:
 
 
 def _refuse_recoded(y: NDArray[Any], names: NDArray[Any], k: int) -> None:
-    """Column indices where names are expected: they are not taken for columns, because where a class is missing from y
-    scikit-learn numbers the classes that are left, and these numbers are not columns."""
+    """Raise where column indices are given for names: scikit-learn numbers the classes that occur, and where one is
+    missing these numbers are not columns."""
     if y.dtype.kind not in "iu" or names.dtype.kind == "b" or y.size == 0 or y.min() < 0 or y.max() >= k:
         return
     known = np.zeros(len(y), bool) if names.dtype.kind in "US" else np.isin(y, names)

@@ -1,4 +1,4 @@
-"""Maps that replace a prediction by a mean over those alike: in bins, in cells, or in blocks of isotonic regression."""
+"""Maps that replace a prediction by a mean: over its bin, its cell, or its block of isotonic regression."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from truecal.recalibration.temperature import TemperatureScaling
 
 
 def inner_edges(p: Float64s, n_bins: int, strategy: str) -> Float64s:
-    """The different values that separate the bins, from the predictions alone; equal predictions share a bin.
+    """Return the values that separate the bins, from predictions alone; equal predictions share a bin.
 
     Quantile bin j ends with the sample at sorted position floor(j n / n_bins), as in `truecal.Quantile`; more bins than
     samples are as many. Of very many equal-width bins only those near a sample are told apart, so that the cost follows

@@ -1,4 +1,4 @@
-"""Logits on a GPU: what a temperature needs of each row is summed beside them, and one number per row comes back."""
+"""Read logits on a GPU, and compute there what a temperature needs: one number per row comes back."""
 
 from __future__ import annotations
 

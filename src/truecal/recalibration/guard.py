@@ -1,4 +1,4 @@
-"""Does a map help, or does it add noise? Its gain over no map on rows that it was not fitted on."""
+"""Measure the gain of a map over no map, on rows that the map was not fitted on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from sklearn.base import clone
 
 from truecal.core.arrays import on_cpu
 from truecal.core.data import as_array
+from truecal.core.losses_by_label import squares
 from truecal.core.result import Result
-from truecal.inference.repair import gain_of, log_losses, squared_loss
+from truecal.inference.repair import gain_of, log_losses
 from truecal.recalibration.base import Float64s, Floats, Recalibrator, on_host
 
 FOLDS = 5
@@ -43,7 +44,7 @@ class Guard(Result):
 
     @property
     def sentence(self) -> str:
-        """What was found, in a sentence without its full stop."""
+        """The gain and its standard error, in a sentence without its full stop."""
         gain = f"{self.name} gains {self.gain:.4f} ± {self.standard_error:.4f} nats of log loss per unseen row"
         if self.gain > self.standard_error and not self.keeps:
             worse = f"and makes their Brier score worse by {-self.brier_gain:.4f} ± {self.brier_standard_error:.4f}"
@@ -58,7 +59,8 @@ def judge(name: str, y: NDArray[Any], before: Floats, after: Floats, weight: Any
     """The guard of predictions of rows that a map was not fitted on; y holds column indices."""
     before, after = (np.asarray(on_host(p), dtype=np.float64) for p in (before, after))
     nats = gain_of(log_losses(y, before) - log_losses(y, after), weight)
-    brier = gain_of(squared_loss(y, before) - squared_loss(y, after), weight)
+    own = np.arange(len(y)), y
+    brier = gain_of(squares(before)[own] - squares(after)[own], weight)
     return Guard(name, *nats, *brier, len(y))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from truecal.core.parameters import described
 from truecal.recalibration.base import (
     Float64s,
     Logits,
@@ -21,8 +24,6 @@ from truecal.recalibration.base import (
     normalise,
     probabilities_of,
 )
-
-from ..core.parameters import described
 
 HEAVIEST = 1e100  # the weight of a new sample beside which no other counts
 FARTHEST = 745.0  # log-odds beyond it, where exp underflows, are read as it
@@ -56,11 +57,11 @@ class OneVsRest(ProbabilityMap):
 
     @abstractmethod
     def _fit_one(self, scores: Float64s, outcome: NDArray[np.bool_], weight: Float64s, unit: float) -> Any:
-        """The map of one class: what `_apply` takes."""
+        """Fit the map of one class; `_apply` takes the result."""
 
     @abstractmethod
     def _apply(self, fitted: Any, scores: Float64s) -> Float64s:
-        """Probabilities of the class."""
+        """Return the probabilities of the class after its map."""
 
     def _fit(self, data: ValidationData) -> None:
         scores = log_odds(data.logits)
@@ -73,12 +74,16 @@ class OneVsRest(ProbabilityMap):
             for r in columns
         ]
 
-    def _probabilities(self, logits: Logits) -> Float64s:
+    def _columns(self, logits: Logits, apply: Callable[[Any, Float64s], Float64s]) -> tuple[list[Float64s], Float64s]:
+        """Per map its result, or the probability of a class without a map; and all probabilities before the maps."""
         scores, p = log_odds(logits), probabilities_of(logits)
-        if len(self.maps_) == 1:
-            q = p[:, 1] if self.maps_[0] is None else self._apply(self.maps_[0], scores[:, 1])
-            return np.column_stack([1 - q, q])
-        columns = [p[:, r] if f is None else self._apply(f, scores[:, r]) for r, f in enumerate(self.maps_)]
+        each = enumerate(self.maps_, start=len(self.maps_) == 1)  # one map is that of class 1 of two
+        return [p[:, r] if f is None else apply(f, scores[:, r]) for r, f in each], p
+
+    def _probabilities(self, logits: Logits) -> Float64s:
+        columns, p = self._columns(logits, self._apply)
+        if len(columns) == 1:
+            return np.column_stack([1 - columns[0], columns[0]])
         return normalise(np.column_stack(columns), p)
 
 
@@ -229,18 +234,10 @@ class VennAbers(OneVsRest):
 
     def intervals(self, X: Any) -> Float64s:
         """(n, k, 2): p₀ and p₁ of each class; the k probabilities come from these."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
-        logits = self._read(X, reset=False)
-        scores, p = log_odds(logits), probabilities_of(logits)
-        if len(self.maps_) == 1:
-            both = np.stack([p[:, 1]] * 2, axis=1) if self.maps_[0] is None else _both(self.maps_[0], scores[:, 1])
-            return np.stack([1 - both[:, ::-1], both], axis=1)
-        pairs = [
-            np.stack([p[:, r]] * 2, axis=1) if f is None else _both(f, scores[:, r]) for r, f in enumerate(self.maps_)
-        ]
-        return np.stack(pairs, axis=1)
+        found, _ = self._columns(self._read(X, reset=False), _both)
+        pairs = [np.column_stack([q, q]) if q.ndim == 1 else q for q in found]
+        return np.stack(pairs if len(pairs) > 1 else [1 - pairs[0][:, ::-1], pairs[0]], axis=1)
 
     def _fit_one(self, scores: Float64s, outcome: NDArray[np.bool_], weight: Float64s, unit: float) -> Any:
         found, place = np.unique(scores, return_inverse=True)

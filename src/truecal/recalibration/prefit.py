@@ -1,4 +1,4 @@
-"""Recalibrate a classifier that is already fitted: its outputs go through a map, and it is never fitted again."""
+"""Recalibrate a fitted classifier by a map of its outputs; the classifier is never fitted again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -16,47 +16,32 @@ from sklearn.utils.validation import check_is_fitted
 from truecal.core.data import as_array, shown
 from truecal.core.frames import refuse_reordered
 from truecal.core.parameters import described
-from truecal.recalibration.affine import (
-    AffineMap,
-    DirichletScaling,
-    MatrixScaling,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    VectorScaling,
-)
-from truecal.recalibration.base import FLOOR, Floats, Recalibrator, softmax_of
-from truecal.recalibration.bin_maps import (
-    CanonicalRecalibration,
-    CenteredIsotonic,
-    HistogramBinning,
-    IsotonicOneVsRest,
-    ScalingBinning,
-)
+from truecal.recalibration import affine, bin_maps, one_vs_rest, spline
+from truecal.recalibration.base import FLOOR, Classifier, Floats, Recalibrator, softmax_of
 from truecal.recalibration.guard import judge, unseen
-from truecal.recalibration.one_vs_rest import BetaScaling, PlattScaling, QuadraticScaling, VennAbers
-from truecal.recalibration.spline import SplineScaling
 from truecal.recalibration.temperature import EnsembleTemperatureScaling, Identity, TemperatureScaling
 
 METHODS: dict[str, type[Recalibrator]] = {
     "identity": Identity,
     "temperature": TemperatureScaling,
     "ets": EnsembleTemperatureScaling,
-    "vector": VectorScaling,
-    "matrix": MatrixScaling,
-    "dirichlet": DirichletScaling,
-    "svs": StructuredVectorScaling,
-    "sms": StructuredMatrixScaling,
-    "platt": PlattScaling,
-    "beta": BetaScaling,
-    "quadratic": QuadraticScaling,
-    "spline": SplineScaling,
-    "isotonic": IsotonicOneVsRest,
-    "centered_isotonic": CenteredIsotonic,
-    "venn_abers": VennAbers,
-    "histogram": HistogramBinning,
-    "scaling_binning": ScalingBinning,
-    "canonical": CanonicalRecalibration,
+    "vector": affine.VectorScaling,
+    "matrix": affine.MatrixScaling,
+    "dirichlet": affine.DirichletScaling,
+    "svs": affine.StructuredVectorScaling,
+    "sms": affine.StructuredMatrixScaling,
+    "platt": one_vs_rest.PlattScaling,
+    "beta": one_vs_rest.BetaScaling,
+    "quadratic": one_vs_rest.QuadraticScaling,
+    "spline": spline.SplineScaling,
+    "isotonic": bin_maps.IsotonicOneVsRest,
+    "centered_isotonic": bin_maps.CenteredIsotonic,
+    "venn_abers": one_vs_rest.VennAbers,
+    "histogram": bin_maps.HistogramBinning,
+    "scaling_binning": bin_maps.ScalingBinning,
+    "canonical": bin_maps.CanonicalRecalibration,
 }
+_OF_LOGARITHMS = (TemperatureScaling, affine.AffineMap, bin_maps.ScalingBinning)
 SAME = 1e-6  # how far the softmax of decision_function may lie from predict_proba and still be the same prediction
 SMALLEST = float(np.log(FLOOR))
 
@@ -96,7 +81,7 @@ def calibrate(
 
 
 @dataclass(eq=False, repr=False)
-class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class CalibratedClassifier(Classifier, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A fitted classifier followed by a recalibration map: what `calibrate` returns.
 
     fit(X, y) fits the map alone, on validation data. The map takes the estimator's decision_function where the softmax
@@ -112,11 +97,6 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     estimator: Any
     method: str | Recalibrator = field(default="temperature", kw_only=True)
     guard: bool = field(default=True, kw_only=True)
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy, as of every classifier of scikit-learn."""
-        refuse_reordered(X=X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map on validation data that the estimator was not trained on."""
@@ -141,7 +121,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 UserWarning,
                 stacklevel=4,
             )
-        elif isinstance(method, (TemperatureScaling, AffineMap, ScalingBinning)) and method.floor is None:
+        elif method.floor is None and isinstance(method, _OF_LOGARITHMS):
             _warn_of_zeros(outputs, classes, y, response)
         return self
 
@@ -205,7 +185,7 @@ def _fitted_classes(estimator: Any) -> NDArray[Any]:
 
 
 def _response(estimator: Any, X: Any, classes: NDArray[Any]) -> str:
-    """The method whose outputs are logits: scores are not taken for logits unless the probabilities agree."""
+    """Return the method whose outputs are logits: decision_function only where its softmax is predict_proba."""
     if not hasattr(estimator, "predict_proba"):
         scores = _outputs(estimator, "decision_function", X, len(classes))
         agree = float(np.mean(classes[scores.argmax(axis=1)] == np.asarray(estimator.predict(X))))

@@ -133,7 +133,9 @@ def select_recalibration(
         fitted = {name: clone(candidate).fit(logits_fit, y_fit) for name, candidate in named.items()}
         p = {name: f.predict_proba(logits_select) for name, f in fitted.items()}
         X, y = logits_select, y_select
-    codes = {name: _codes_of(candidate, p[name], y) for name, candidate in named.items()}
+    codes = {name: check_labels(y, p[name].shape[1], c.labels, name="y_select") for name, c in named.items()}
+    for key in named:
+        check_same_length(logits_select=p[key], y_select=codes[key])
     scores = [_score(name, metric, label, codes[name], p[name]) for name in named]
     scores.sort(key=lambda s: s.value)  # stable: the first candidate wins a tie
     name, found = scores[0].name, None
@@ -192,12 +194,6 @@ def _metric(error: str | CalibrationError | Metric, n_bins: int | None) -> tuple
     return metric, f"the score of {name}" if metric.norm == "l2" else name
 
 
-def _codes_of(candidate: Recalibrator, p: Any, y: Any) -> NDArray[Any]:
-    codes = check_labels(y, p.shape[1], candidate.labels, name="y_select")
-    check_same_length(logits_select=p, y_select=codes)
-    return codes
-
-
 def _score(name: str, metric: Metric, label: str, codes: NDArray[Any], p: Any) -> Score:
     if isinstance(metric, CalibrationError) and metric.norm == "l2":
         gap: Any = metric.decompose(codes, p).gap
@@ -208,7 +204,7 @@ def _score(name: str, metric: Metric, label: str, codes: NDArray[Any], p: Any) -
 
 
 def _finite(value: Any, name: str, label: str) -> float:
-    """A score that can be compared: NaN would win or lose by its place in the list, and infinities tie."""
+    """Return a score as a finite number: NaN would win or lose by its place in the list, and infinities tie."""
     try:
         score = float(np.asarray(value).item())
     except (TypeError, ValueError):
@@ -221,7 +217,7 @@ def _finite(value: Any, name: str, label: str) -> float:
     return score
 
 
-# -- were the rows to choose on among those fitted on? Asked of the rows, in whatever order or dtype -------------------
+# -- were the selection rows fitted on? rows are compared in any order and dtype ---------------------------------------
 
 
 def refuse_reuse(logits_fit: Any, y_fit: Any, logits_select: Any, y_select: Any) -> None:
@@ -273,7 +269,7 @@ def _codes(y_fit: Any, y_select: Any) -> list[NDArray[Any]] | None:
 
 
 def _keys(x: list[NDArray[Any]], y: list[NDArray[Any]]) -> list[Counter[int]]:
-    """How often each row occurs: values in the coarser of the two dtypes, float32 at most, in units of the largest."""
+    """Count equal rows, their values in the coarser of the two dtypes, float32 at most, in units of the largest."""
     half = np.float16 in (x[0].dtype, x[1].dtype)
     with np.errstate(invalid="ignore"):
         largest = max(float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in x)

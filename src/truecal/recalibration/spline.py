@@ -1,4 +1,4 @@
-"""A smooth curve through the log-odds of each class: natural cubic splines, with a prior that favours the identity."""
+"""Spline scaling: a natural cubic spline of the log-odds of each class, with a prior that favours the identity."""
 
 from __future__ import annotations
 

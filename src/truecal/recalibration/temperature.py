@@ -1,4 +1,4 @@
-"""Temperature scaling, one number, found exactly in about three passes over the logits; and no scaling at all."""
+"""Temperature scaling, ensemble temperature scaling, and the identity."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from ..core.parameters import described
 
 DECREMENT = 1e-11  # nats: predicted gain of the last Newton step, which is still taken
 SLACK = 1e-9  # nats: distance from an optimum at T = 0 or T = infinity at which the temperature is bounded
-GONE = -800.0  # the exponential of this and of everything below it is 0
+GONE = -800.0  # exp of it and of everything below is 0
 START_ROWS = 2048
 MAX_PASSES = 500  # a guard: the hardest problems need a few dozen
 NEAREST = 1e-300  # logits closer than this would need an inverse temperature beyond the largest number
 LARGEST = float(np.finfo(np.float64).max)
-COLDEST = (0.05, 5.0)  # between these EnsembleTemperatureScaling seeks its temperature, as its authors do
+RANGE = (0.05, 5.0)  # the range that EnsembleTemperatureScaling searches, as its authors do
 
 CONSTANT = "every row of logits is constant: all temperatures give the same probabilities, and 1 is kept"
 SEPARABLE = (
@@ -196,7 +196,7 @@ def row_spans(logits: Logits) -> Float64s:
 
 
 def best_temperature(data: ValidationData) -> tuple[float, str | None]:
-    """The temperature of least cross-entropy, and why it is not an optimum: bounded where that is at 0 or infinity."""
+    """Return the temperature of least cross-entropy; and a warning where the optimum is at 0 or infinity."""
     logits = data.logits
     if max(np.abs(logits.top).max(), -logits.bottom.min(where=np.isfinite(logits.bottom), initial=0)) > LARGEST / 4:
         quarter = replace(logits, values=logits.values / 4, top=logits.top / 4, bottom=logits.bottom / 4)
@@ -335,7 +335,7 @@ class EnsembleTemperatureScaling(ProbabilityMap):
             return float(share @ np.square(off).sum(axis=1)), np.array([2 * share @ rise])
 
         options: Any = {"ftol": 0.0, "gtol": 1e-12}
-        found = minimize(value_and_slope, np.ones(1), jac=True, method="L-BFGS-B", bounds=[COLDEST], options=options)
+        found = minimize(value_and_slope, np.ones(1), jac=True, method="L-BFGS-B", bounds=[RANGE], options=options)
         self.temperature_ = float(found.x[0])
         members = self._members(data.logits)
         products = np.einsum("i,aij,bij->ab", share, members, members)
