@@ -29,16 +29,10 @@ MODULES = [
     not in ("reproduction.cifar_models", "reproduction.__main__")  # need a network's library; run on import
     and not info.name.startswith("truecal.sums.torch.fused")  # need Triton
 ]
-NEEDED = {"frameworks.md": "lightning", "tutorial-torch.md": "torchmetrics", "survival.md": "lifelines"}
+NEEDED = {"frameworks.md": "lightning", "survival.md": "lifelines", "migrate.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
-LONG = (
-    *("compare", "how-sure-are-we", "recalibration", "tutorial-language-models", "tutorial-sklearn"),
-    "where-and-when",
-)
-MARKS = {f"{name}.md": pytest.mark.heavy for name in LONG} | {
-    "frameworks.md": pytest.mark.slow,
-    "tutorial-torch.md": pytest.mark.heavy,
-}
+SLOW = ("compare", "frameworks", "gallery", "language-models", "recalibration", "scale", "segments")
+MARKS = {f"{name}.md": pytest.mark.slow for name in SLOW}
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A block that begins with the name of a file is that file, beside the examples of its page."""
 

@@ -1,10 +1,9 @@
-"""The pictures of README and docs: `make pictures` makes them all, `python docs/site/pictures.py plots` one of them."""
+"""The pictures of README and docs: `make pictures` makes them all, `python docs/site/pictures.py gallery` some."""
 
 from __future__ import annotations
 
 import doctest
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,14 +24,18 @@ def report(picture: Path) -> None:
         browser.screenshot(picture, whole=False)
 
 
-def plots(picture: Path) -> None:
-    """What the example of docs/compare.md draws."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        page, flags = str(DOCS / "compare.md"), doctest.NORMALIZE_WHITESPACE
+def gallery(folder: Path) -> None:
+    """What the examples of docs/gallery.md draw, with a palette, which keeps the page light."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        page, flags = str(DOCS / "gallery.md"), doctest.NORMALIZE_WHITESPACE
         doctest.testfile(page, module_relative=False, optionflags=flags, encoding="utf-8", raise_on_error=True)
-        shutil.copy("comparison.png", picture)
         os.chdir(ROOT)
+        folder.mkdir(exist_ok=True)
+        for drawn in sorted(Path(work, "gallery").glob("*.png")):
+            Image.open(drawn).convert("RGB").quantize(64).save(folder / drawn.name, optimize=True)
 
 
 def growth(picture: Path) -> None:
@@ -111,7 +114,6 @@ def before_and_after(picture: Path) -> None:
 PICTURES: dict[str, Callable[[Path], None]] = {
     "before-and-after": before_and_after,
     "report": report,
-    "plots": plots,
     "growth": growth,
     "peers": peers,
     "why-truthful-noise": noise,
@@ -123,9 +125,10 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 
 def main(names: list[str]) -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    for name in names or PICTURES:
-        PICTURES[name](DOCS / f"{name}.png")
-        print(f"docs/{name}.png")
+    for name in names or (*PICTURES, "gallery"):
+        path = DOCS / ("gallery" if name == "gallery" else f"{name}.png")
+        PICTURES.get(name, gallery)(path)
+        print(path.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 import re
 import shutil
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,8 +172,13 @@ def written_here(app: Sphinx, what: str, name: str, value: Any, skip: bool, opti
 def attribute_words(name: str) -> list[str]:
     """The words under the definition of an attribute that is public under another name."""
     attribute = name.rpartition(".")[2]
-    homes = (module for modules in rooms().values() for module, names in modules.items() if name in names)
-    return ModuleAnalyzer.for_module(next(homes)).find_attr_docs()["", attribute]
+    package = next(module for modules in rooms().values() for module, names in modules.items() if name in names)
+    for module in sorted(sys.modules):  # the package, or the module in it that defines the name
+        if f"{module}.".startswith(f"{package}."):
+            found = ModuleAnalyzer.for_module(module).find_attr_docs()
+            if ("", attribute) in found:
+                return found["", attribute]
+    return []
 
 
 def sections(lines: list[str]) -> list[str]:

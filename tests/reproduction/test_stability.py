@@ -42,7 +42,7 @@ def test_the_score_has_at_most_a_sixth_of_the_flips(name: str) -> None:
     ece, confidence, score, classwise, classwise_score = turned(FOLDERS[name])
     assert score <= min(ece, confidence) / 6
     assert classwise_score <= min(ece, classwise) / 6
-    page = (ROOT / "docs" / "score-and-gap.md").read_text()
+    page = (ROOT / "docs" / "theory.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
     told = [float(number) for number in re.findall(r"([\d.]+)%", row)]
     assert told == [round(100 * share, 1) for share in (ece, confidence, score, classwise, classwise_score)]
