@@ -80,8 +80,8 @@ def test_addresses_of_other_sites_are_whole_and_safe():
         assert "." in urlsplit(address).netloc, address
 
 
-def sidebar(text: str, docs: Path = DOCS) -> list[str]:
-    return [page for pages in NAVIGATION["groups"](text, docs).values() for _, page in pages]
+def sidebar(text: str) -> list[str]:
+    return [page for pages in NAVIGATION["groups"](text).values() for _, page in pages]
 
 
 def test_every_page_has_its_line_in_the_index():
@@ -90,19 +90,6 @@ def test_every_page_has_its_line_in_the_index():
     assert len(listed) == len(set(listed))
     pages = {f"docs/{page.stem}" for page in DOCS.glob("*.md")} - {"docs/index"}
     assert pages - set(listed) == set()
-
-
-def test_tutorials_are_taken_by_their_names(tmp_path):
-    for name in ("frameworks.md", "tutorial-b.md", "other.md"):
-        (tmp_path / name).touch()
-    text = "# Title\n\n## One\n\n- [Start](start.md): words.\n- [Frameworks](frameworks.md)\n- [Up](../CHANGELOG.md)\n"
-    assert sidebar(text, tmp_path) == [
-        "docs/start",
-        "docs/frameworks",
-        "CHANGELOG",
-        "docs/tutorial-b",
-        "docs/api/index",
-    ]
 
 
 # -- the built site ----------------------------------------------------------------------------------------------------

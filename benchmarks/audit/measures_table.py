@@ -1,11 +1,11 @@
-"""The table of every measure in docs/measures.md, made from ERRORS: `python -m benchmarks.audit.measures_table`."""
+"""What ERRORS measure: `python -m benchmarks.audit.measures_table` prints the table in docs/measures.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from truecal import ERRORS, CalibrationError
-from truecal.baselines import Baseline
+from truecal.baselines import BASELINES, Baseline
 
 _NOT_SHOWN = ("cox_slope",)
 """Measures that have no finite expected value in small worlds: whether they can be gamed is not shown."""
@@ -38,10 +38,11 @@ def _definition(error: CalibrationError) -> str:
 
 
 def markdown(verdicts: Mapping[str, str] | None = None) -> str:
-    """The table as Markdown, with what the audit says of each measure where that is known."""
-    head = ("name", "known as", "looks at", "definition", "reference", "truthful", "why", "audit")
+    """The measures by name as Markdown, with what the audit says of each where that is known."""
+    head = ("name", "known as", "looks at", "definition", "reference", "truthful", "audit")
     found = verdicts or {}
-    body = [(*row, found.get(row[0].strip("`"), "–")) for row in rows()]
+    named = [(row[0].strip("`"), row[:-1]) for row in rows()]  # the reason is in error.reason
+    body = [(*row, found.get(name, "–")) for name, row in named if name in BASELINES]
     # a bar in a formula would end its cell
     lines = [head, ("---",) * len(head), *(tuple(cell.replace("|", r"\|") for cell in row) for row in body)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

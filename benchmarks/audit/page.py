@@ -216,14 +216,13 @@ def verdicts(ours: Result) -> dict[str, str]:
 
 def _verdict(row: Result) -> str:
     if "audit" not in row:
-        return "not shown: infinite with some chance in every small world"
+        return "not shown"
     proof = row["audit"]["proof"]
     if proof is None:
         return str(row["audit"]["verdict"])
     n = len(proof["world"])
-    small = f"{proof['gain']:.2g} with {n} row{'s' * (n > 1)}"
-    at_300 = f"{row['audit']['lasting']['gain']:.2g} at 300 rows, " if _survives(row) else ""
-    return f"gamed: {at_300}{small}"
+    gain, rows = (row["audit"]["lasting"]["gain"], 300) if _survives(row) else (proof["gain"], n)
+    return f"gamed: {gain:.2g}, {rows} row{'s' * (rows > 1)}"
 
 
 def with_verdicts(text: str, ours: Result) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,21 +12,16 @@ if TYPE_CHECKING:
 INDEX = "docs/index"
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 LINK = re.compile(r"^- \[([^\]]+)\]\(([^)#]+)\)", re.MULTILINE)
-FRAMEWORKS = "In your framework"
 REFERENCE, MADE = "Reference", ("API reference", "docs/api/index")  # made when the site is built, so no link on GitHub
-TAKEN_BY_NAME = ("tutorial-*.md",)  # tutorials need no line in the list
 
 
-def groups(text: str, docs: Path) -> dict[str, list[tuple[str, str]]]:
-    """Heading -> (words of the link, page without its suffix, from the root), with pages that have no link there."""
+def groups(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Heading -> (words of the link, page without its suffix, from the root)."""
     _, *parts = HEADING.split(text)
     found = {
         heading: [(words, page_name(target)) for words, target in LINK.findall(part)]
         for heading, part in zip(parts[::2], parts[1::2], strict=True)
     }
-    listed = {page for pages in found.values() for _, page in pages}
-    taken = sorted(f"docs/{path.stem}" for pattern in TAKEN_BY_NAME for path in docs.glob(pattern))
-    found.setdefault(FRAMEWORKS, []).extend(("", page) for page in taken if page not in listed)
     found.setdefault(REFERENCE, []).append(MADE)
     return {heading: pages for heading, pages in found.items() if pages}
 
@@ -41,7 +36,7 @@ def add_toctrees(app: Sphinx, page: str, source: list[str]) -> None:
     """Write the list of links once more, as the directives that Sphinx makes its sidebar from."""
     if page != INDEX:
         return
-    for heading, pages in groups(source[0], Path(app.srcdir, "docs")).items():
+    for heading, pages in groups(source[0]).items():
         entries = "\n".join(f"{words} </{name}>" if words else f"/{name}" for words, name in pages)
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{entries}\n```\n"
 
