@@ -72,7 +72,7 @@ ALONE = _named(
     Family("brier", "Brier score", r"\mathrm{Brier}", "l2", True),
 )
 TABLE_BINNING = PAPER_BINNING | dict.fromkeys([*SCORES, *GAPS], "qua")
-# Estimators that have no number of bins, each a column: two truthful averages over random bins, and measures by name.
+# Estimators that have no number of bins, each a column: averages over random bins, measures by name, the score.
 RANDOM_BINS = {"two_bin": tc.TwoBin(), "poisson": tc.Poisson(0.1)}
 WITHOUT_BINS = _named(
     Family("ConfCE_corr_two_bin", "ConfCE$^{corr}$, two bins", r"\mathrm{ConfCE}^{\mathrm{corr}}_{2}", "l2", True),
@@ -82,6 +82,7 @@ WITHOUT_BINS = _named(
     Family("mmce", "kernel (MMCE)", r"\mathrm{MMCE}", "l2", False),
     Family("smooth_ece", "smooth ECE", r"\mathrm{smECE}", "l1", False),
     Family("smooth_calibration", "smooth calibration error", r"\mathrm{smCE}", "l1", False),
+    Family("score", "score", "S", "l2", True),
 )
 EVERY_FAMILY = FAMILIES | SCORES | GAPS | ALONE | WITHOUT_BINS
 
@@ -202,7 +203,7 @@ def errors(y: Any, reports: NDArray[Any], families: Iterable[tuple[str, str]], c
 
 def without_bins(y: Labels, reports: NDArray[Any]) -> Row:
     """The estimators of `WITHOUT_BINS`: those of one probability per row look at the confidence."""
-    row: Row = {}
+    row: Row = {"score": tc.score(y, reports)}
     for name, rule in RANDOM_BINS.items():
         row[f"ConfCE_corr_{name}"] = tc.CalibrationError(tc.Confidence(), rule)(y, reports)
         row[f"LinCE_cw_{name}"] = tc.CalibrationError(tc.Classwise(), rule)(y, reports)

@@ -180,6 +180,18 @@ RUNS = {
 """Stored runs of the paper's experiment, after temperature scaling and without their warm-up."""
 STORED_RUNS = Path(__file__).parent.parent / "results"
 STORED = {"ECE": "ConfECE_fix", "ConfCE^corr": "ConfCE_corr_qua", "LinCE^cw": "LinCE_cw_qua"}
+STORED_COLUMNS = {
+    "n_test": "n",
+    "classification_error": "classification error",
+    "confidence_loss": "confidence loss",
+    "brier": "Brier score",
+    "cross_entropy": "log loss",
+    "ConfCE_corr_two_bin": "two-bin",
+    "ConfCE_corr_poisson": "Poisson cuts",
+    "mmce": "kernel (MMCE)",
+    "smooth_ece": "smooth ECE",
+    "smooth_calibration": "smooth calibration",
+}
 
 
 def of_runs(folder: Path) -> pd.DataFrame:
@@ -194,10 +206,8 @@ def of_runs(folder: Path) -> pd.DataFrame:
         table = pd.read_csv(path)
         table = table[table["validation_error"] <= json.loads((path.parents[1] / "run.json").read_text())["warm_up"]]
         names = {f"{stored}_{m}": f"{title} {m}" for title, stored in STORED.items() for m in BINS}
-        names |= {"n_test": "n", "brier": "Brier score", "cross_entropy": "log loss"}
-        part = table.rename(columns=names | {"confidence_loss": "confidence loss"})
-        part["classification error"] = table["classification_error"]
-        part["Brier score / k"] = table["brier"] / table["n_classes"]
+        part = table.assign(**{"Brier score / k": table["brier"] / table["n_classes"]})
+        part = part.rename(columns=names | STORED_COLUMNS)
         out.append(shares(part).assign(run=name, checkpoints=len(part)))
     return pd.concat(out, ignore_index=True)
 
@@ -256,6 +266,17 @@ def text(found: pd.DataFrame, table: pd.DataFrame, runs: pd.DataFrame) -> str:
         + " |"
         for run, part in every.items()
     ]
+    orders = [
+        f"| {measure} | "
+        + " | ".join(
+            " / ".join(f"{part.loc[measure, f'against {title}']:.0%}" for title in LOSSES)
+            if measure in part.index
+            else "–"
+            for part in every.values()
+        )
+        + " |"
+        for measure in parts[MAPS[0]].index
+    ]
     both = [f"{title}, {map_}" for title in LOSSES for map_ in MAPS]
     sets, models = found["dataset"].nunique(), found["model"].nunique()
     return f"""# How often two checkpoints change places
@@ -299,11 +320,16 @@ Two-bin, Poisson cuts, kernel and the smooth measures are those of the confidenc
 
 ## The runs of the paper's experiment
 
-The same shares in the [stored runs](../../docs/reproduce.md), after temperature scaling and without warm-up. Estimators
-without bins, the score among them, were not measured there: the predictions were not kept.
+The same shares in the [stored runs](../../docs/reproduce.md), after temperature scaling and without warm-up.
 
 {head("run", "checkpoints", *(f"{title}, {between}" for title in BINNED for between in BETWEEN))}
 {chr(10).join(stored)}
+
+Share of pairs that a measure puts in the opposite order to the classification error / to the log loss. "–": not
+measured in that run, whose predictions were not kept.
+
+{head("measure", *every)}
+{chr(10).join(orders)}
 """
 
 

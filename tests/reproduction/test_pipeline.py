@@ -204,6 +204,7 @@ class TestScores:
             "smooth_ece": tc.ERRORS["smooth_ece"](right, confidence),
             "smooth_calibration": tc.ERRORS["smooth_calibration"](right, confidence),
             "mmce": tc.ERRORS["mmce"](y, p),
+            "score": tc.score(y, p),
         }
         assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
         assert {*WITHOUT_BINS, *(f"twin_{name}" for name in WITHOUT_BINS)} <= set(row)

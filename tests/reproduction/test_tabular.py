@@ -185,6 +185,24 @@ def test_the_page_of_the_paper_shows_the_changes_of_place() -> None:
     assert f"{shares[0]} of the pairs are in another order, and {shares[1]} after" in after
 
 
+def test_the_page_of_the_paper_shows_how_estimators_without_bins_order_checkpoints() -> None:
+    folder = ROOT / "results" / "places"
+    sets: Any = pd.read_csv(folder / "places.csv").query("map == @places.MAPS[1]").assign(run="30 data sets")
+    runs: Any = pd.read_csv(folder / "runs.csv")
+    estimators = ["two-bin", "Poisson cuts", "kernel (MMCE)", "smooth ECE", "smooth calibration"]
+    rows, after = block("reproduce.md", "estimators")
+    share = pd.concat([sets, runs]).pivot(index="run", columns="measure", values="against log loss")
+    for run, *cells in rows:
+        ends = [f"{end:.0%}" for end in (share.loc[run, estimators].min(), share.loc[run, estimators].max())]
+        others = [f"{share.loc[run, name]:.0%}" for name in ("ECE 5", "score", "Brier score")]
+        assert cells == [" to ".join(dict.fromkeys(ends)), *others]
+    measured = share[estimators].notna()
+    assert measured.to_numpy().sum(axis=1).tolist() == [5 * (run in {row[0] for row in rows}) for run in share.index]
+    assert {run.partition(",")[0] for run in share.index[~measured.all(axis=1)]} == {
+        "CIFAR-100"
+    } and "CIFAR-100 is not" in after
+
+
 def test_the_page_of_maps_shows_where_they_do_harm() -> None:
     simulated: Any = pd.read_csv(ROOT / "results" / "conclusions" / "harm.csv").query("world == 'T 1'")
     measured: Any = pd.read_csv(ROOT / "results" / "maps" / "maps.csv")
