@@ -153,8 +153,8 @@ def sampled() -> tuple[Any, Any]:
     return answers, np.where(y, "a", "b")
 
 
-def in_a_file(kind: str, slice_: str, folder: Path) -> Any:
-    """What `truecal evaluate` or `compare` prints and writes for a csv file; images are npz, answers JSON lines."""
+def write_files(kind: str, folder: Path) -> tuple[list[str], list[str]]:
+    """The files of two models, and the options that describe them: csv, npz of images, JSON lines of answers."""
     y, p, other, options = world(kind)
     columns: dict[str, Any] = {}
     given: list[str] = []
@@ -186,6 +186,12 @@ def in_a_file(kind: str, slice_: str, folder: Path) -> Any:
         else:
             _write_csv(path, columns | slices(), kind, one, options)
         files.append(str(path))
+    return files, given
+
+
+def in_a_file(kind: str, slice_: str, folder: Path) -> Any:
+    """What `truecal evaluate` or `compare` prints and writes for files."""
+    files, given = write_files(kind, folder)
     option = {"weights": "--weights", "groups": "--groups", "folds": "--folds", "by": "--by"}.get(slice_)
     given += [] if option is None else [option, slice_]
     both = slice_ == "two models"

@@ -51,13 +51,17 @@ def count_text(n: int) -> str:
 
 
 def p_text(pvalue: float, bound: bool = False) -> str:
-    """A p-value: "p = 0.032", "p ≤ 0.001" where it is a bound, "p < 0.0001" where it is tiny.
+    """A p-value with two or three decimals: "p = 0.80", "p = 0.032", "p ≤ 0.001" where it is a bound.
 
     >>> from truecal.core.words import p_text
-    >>> p_text(.0321), p_text(.001, bound=True), p_text(3e-9)
-    ('p = 0.032', 'p ≤ 0.001', 'p < 0.0001')
+    >>> p_text(.8), p_text(.0321), p_text(.03), p_text(.001, bound=True), p_text(3e-9)
+    ('p = 0.80', 'p = 0.032', 'p = 0.030', 'p ≤ 0.001', 'p < 0.0001')
     """
-    return "p < 0.0001" if pvalue < 1e-4 else f"p {'≤' if bound and pvalue < 1 else '='} {pvalue:.2g}"
+    if pvalue < 1e-4:
+        return "p < 0.0001"
+    if bound and pvalue < 1:
+        return f"p ≤ {pvalue:.2g}"
+    return f"p = {pvalue:.{2 if pvalue >= 0.0995 else 3 if pvalue >= 0.00095 else 4}f}"
 
 
 def sum_text(score: float, name: str, loss: float) -> str:

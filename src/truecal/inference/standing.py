@@ -44,7 +44,7 @@ class Standing:
 
     @property
     def p(self) -> str:
-        """ "≤ 0.005" or "= 0.4"; empty without a test."""
+        """ "≤ 0.005" or "= 0.40"; empty without a test."""
         if self.pvalue is None or self.answer == "untested":
             return ""
         return p_text(self.pvalue, self.at_floor).removeprefix("p ")
@@ -62,6 +62,6 @@ class Standing:
 
     @property
     def words(self) -> str:
-        """ "no (p ≤ 0.005)", "yes (p = 0.4)" or "undecided: 20 rows allow a gap of up to 26 points"."""
+        """ "no (p ≤ 0.005)", "yes (p = 0.40)" or "undecided: 20 rows allow a gap of up to 26 points"."""
         p = f" (p {self.p})" if self.p and self.answer != "undecided" else ""
         return f"{self.answer}{p}" + (f": {self.why}" if self.why else "")

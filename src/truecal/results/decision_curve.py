@@ -16,6 +16,7 @@ from ..core.result import Pictured
 from ..core.sample import unit_weights
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array
+from ..core.words import p_text
 from ..inference.acting import (
     MOST_POINTS,
     Acting,
@@ -102,7 +103,7 @@ class CurveDifference:
             asked = f"between {ends}" if " and " in ends else f"of {ends}"
             return f"{self.everywhere} is better than {worse} for every decision maker with a threshold {asked}"
         if not self.better and not self.worse:
-            return f"no difference between {a} and {b} can be told at any threshold (p = {self.pvalue:.2g})"
+            return f"no difference between {a} and {b} can be told at any threshold ({p_text(self.pvalue)})"
         if not self.better:
             return f"{b} is better than {a} for thresholds {_ranges(self.worse)}; elsewhere no difference can be told"
         worse = f", worse for {_ranges(self.worse)}" if self.worse else ""
