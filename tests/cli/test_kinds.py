@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import source_worlds
 import truecal as tc
 from closeness import assert_close
 from truecal.cli.app import app
@@ -25,6 +26,29 @@ def test_ordered_classes(tmp_path, rng):
     assert found.exit_code == 0 and "RPS" in found.stdout and "class 0 or below" in found.stdout
     assert_close(json.loads((tmp_path / "out.json").read_text())["score"], tc.score(y, p, error="ordinal"))
     assert run("test", tmp_path / "grades.npz", "--error", "ordinal", "--resamples", 99).exit_code in (0, 3, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ordered", "multilabel", "numbers", "survival"])
+def test_the_test_of_a_kind_is_that_of_evaluate(kind, tmp_path):
+    (file, _), options = source_worlds.write_files(kind, tmp_path)
+    one, other = tmp_path / "test.json", tmp_path / "evaluate.json"
+    code = run("test", file, *options, "--json", one).exit_code
+    assert run("evaluate", file, *options, "--json", other).exit_code == 0
+    tested, whole = (json.loads(path.read_text()) for path in (one, other))
+    assert_close({name: tested[name] for name in whole["test"]}, whole["test"])
+    assert whole["calibrated"].startswith(tested["verdict"])
+    assert code == {"yes": 0, "no": 3, "undecided": 4}[tested["verdict"]]
+    tolerated = run("test", file, *options, "--max-gap", 90)
+    assert tolerated.exit_code == 0 and "is at most 90 points" in tolerated.stdout
+    refused = run("test", file, *options, "--error", "classwise")
+    assert refused.exit_code == 2 and "cannot be used with --task" in refused.stderr.replace("\n", " ")
+
+
+def test_too_few_rows_of_a_kind_are_an_error(tmp_path):
+    np.savez(tmp_path / "two.npz", y=np.eye(2, dtype=int), p=np.full((2, 2), 0.4))
+    found = run("test", tmp_path / "two.npz", "--task", "multilabel")
+    assert found.exit_code != 0 and "2 rows are too few to test" in str(found.exception or "") + found.output
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,16 +20,20 @@ from truecal.kinds.inputs import read_inputs
 from ..render import terminal as render
 from . import watching
 from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, json_text, read, show, waiting
+from .in_memory import InMemory
 from .loading import estimated, split_kind
 from .logged_decisions import inputs_of, log_of
-from .shared_options import Measuring, Printing, Reading, fraction, numbers
+from .shared_options import Batching, Measuring, Predicted, Printing, Reading, fraction, numbers
+from .sources import Asked
 from .streaming import refuse_test
+from .two_tables import TwoTables
 
 
 @command("test")
 def run_calibration_test(
     file: File,
     reading: Reading,
+    predicted: Predicted,
     printing: Printing,
     alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
@@ -62,6 +67,8 @@ def run_calibration_test(
 
     - `truecal test preds.csv --error confidence --bins 5,20`
 
+    - `truecal test grades.csv --task ordered` (or multilabel, distribution, survival)
+
     - `truecal test preds.csv --groups patient` (or `--overlap 24`: hourly forecasts of the next day)
     """
     from truecal.kinds import COMPOSED, KINDS
@@ -78,17 +85,31 @@ def run_calibration_test(
         raise typer.BadParameter(
             f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
-    counts = Measuring(bins=bins).counts
+    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "level": 1 - alpha}
+    options |= {"groups": groups, "overlap": overlap}
+    measuring = Measuring(**vars(predicted), bins=bins, **options)
     check_paths([split_kind(file)[0], *reading.files], {"--json": json})
     refuse_test(file, reading)
-    loaded = read([file], reading)
-    with waiting("drawing labels from the predictions") as progress:
-        about = (max_gap, 1 - alpha, groups, overlap)
-        result = loaded.test(error, counts, n_resamples, seed, progress, *about)
+    if predicted != Predicted():
+        for option, given in (("--error", error), ("--bins", bins)):
+            if given is not None:
+                raise typer.BadParameter("cannot be used with --task; use Python", param_hint=option)
+        asked = Asked([file], reading, measuring, Batching())
+        source = TwoTables.of(asked) or InMemory.of(asked)
+        with waiting("drawing outcomes from the predictions") as progress:
+            found = source.measure(progress).result
+        if found.test is None:
+            raise failure(file, f"{found.n_samples} rows are too few to test")
+        result, notes = replace(found.test, max_gap=max_gap), found.notes
+    else:
+        loaded = read([file], reading)
+        with waiting("drawing labels from the predictions") as progress:
+            result = loaded.test(error, measuring.counts, progress=progress, max_gap=max_gap, **options)
+        notes = loaded.notes
     if json is not None:
         write_atomic(json, json_text({"verdict": result.verdict, **result.to_dict()}))
     written = [path for path in (json,) if path is not None]
-    show(written, printing, render.calibration_test, result, loaded.notes, printing.verbose)
+    show(written, printing, render.calibration_test, result, notes, printing.verbose)
     if result.verdict == "no":
         raise typer.Exit(REJECTED)
     if result.verdict != "yes" and not allow_undecided:

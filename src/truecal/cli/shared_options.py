@@ -75,8 +75,8 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """How `evaluate` and `compare` measure."""
+class Predicted:
+    """What is predicted, where the files do not show it."""
 
     task: Annotated[str, _kind("--task", "ordered, multilabel, survival ...", "KIND")] = "auto"
     thresholds: Annotated[str | None, _kind("--thresholds", "Of a number; or LOW:HIGH:COUNT.", "1,2")] = None
@@ -86,15 +86,6 @@ class Measuring:
     horizons: Annotated[str | None, _kind("--horizons", "Times of predicted risks.", "1,2")] = None
     survival: Annotated[bool, _kind("--survival", "Columns are survival, not risk.")] = False
     censoring_by: Annotated[str | None, _kind("--censoring-by", "Strata of the censoring.", "A,B")] = None
-    bins: Annotated[str | None, _measure("--bins", "Bin counts.", "5,20")] = None
-    errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
-    level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95
-    n_resamples: Annotated[int | None, _measure("--resamples", "Draws of the test.", "N", min=1)] = None
-    seed: Annotated[int, _measure("--seed", "Seed of the draws.", "N", min=0)] = 0
-    groups: Annotated[str | None, _slice("--groups", "Clusters of dependent rows (or FILE:COLUMN).", "COLUMN")] = None
-    overlap: Annotated[int, _slice("--overlap", "Outcomes of H rows in time overlap.", "H", min=1)] = 1
-    weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
-    by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
 
     def __post_init__(self) -> None:
         if self.task != "auto":
@@ -105,6 +96,21 @@ class Measuring:
             if self.task not in known:
                 said = f"expected one of {', '.join(known)}, got {self.task!r}"
                 raise typer.BadParameter(said, param_hint="--task")
+
+
+@dataclass(frozen=True)
+class Measuring(Predicted):
+    """How `evaluate` and `compare` measure."""
+
+    bins: Annotated[str | None, _measure("--bins", "Bin counts.", "5,20")] = None
+    errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
+    level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95
+    n_resamples: Annotated[int | None, _measure("--resamples", "Draws of the test.", "N", min=1)] = None
+    seed: Annotated[int, _measure("--seed", "Seed of the draws.", "N", min=0)] = 0
+    groups: Annotated[str | None, _slice("--groups", "Clusters of dependent rows (or FILE:COLUMN).", "COLUMN")] = None
+    overlap: Annotated[int, _slice("--overlap", "Outcomes of H rows in time overlap.", "H", min=1)] = 1
+    weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
+    by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
 
     @property
     def counts(self) -> tuple[int, ...] | None:
