@@ -127,10 +127,26 @@ def stored() -> dict[str, Any]:
 
 INTRO = """# Conformance: do implementations agree?
 
-Two libraries that report "ECE" can disagree: at bin edges, on ties, on a prediction of exactly 1, on the predicted
-class. The conformance suite shows where: {sets} small data sets as JSON, each with the value of every
-[measure](measures.md), {measures} in all. They are part of truecal (`truecal/conformance/sets/`), and any library can
-use them.
+Two libraries that report "ECE" can disagree: at bin edges, on ties, on a prediction of exactly 1. {sets} small data
+sets show where. Each has the value of every [measure](measures.md), {measures} in all, as JSON
+(`conformance/sets/`), for any library to use.
+
+| library | function | compared with | agrees on | largest differences |
+| --- | --- | --- | ---: | --- |
+"""
+
+WHY = """
+Sets without weights, with {versions}. A difference is not a mistake: definitions differ.
+
+- **Edges.** truecal, scikit-learn and uncertainty-calibration have bins (a, b]. torchmetrics and relplot have [a,
+  b) and a separate bin for 1; netcal has [a, b) with the last bin closed.
+- **Two classes.** Of two columns netcal uses class 1, the others the confidence. netcal raises if a class never
+  occurs.
+- **Equal mass.** uncertainty-calibration uses other cuts where 15 does not divide the number of rows.
+- **Estimates.** relplot's grid is coarser; uncertainty-calibration clips the debiased error at 0.
+- **Names.** netcal's ACE is the mean gap over equal-width bins of the confidence.
+
+## Check your own implementation
 
 ```
 python -m conformance netcal.metrics:ECE.measure --measure binary_ece --convention preds_first -k bins=15
@@ -138,9 +154,8 @@ python -m conformance my_package.metrics:ece --measure ece --weights sample_weig
 python -m conformance --list
 ```
 
-The callable takes labels and predictions as numpy arrays or tensors, and two classes as a matrix or as the probability
-of class 1. One line per data set tells whether the value agrees (to 1e-5 of the value, or of 1/16 if that is larger).
-The exit code is 0 if all agree and 3 if not. In a test suite:
+The callable takes labels and predictions as arrays or tensors. One line per data set tells whether the value agrees
+to 1e-5. The exit code is 0 if all agree and 3 if not. In a test suite:
 
 ```python
 >>> import truecal as tc
@@ -150,49 +165,17 @@ True
 
 ```
 
-## The data sets
-
-`y_true`, `y_proba` (one column per class), `sample_weight` or null, and `values`: one number per measure, "inf" where
-it is infinite, null where it has none. Measures of one probability use the event "class 1", column 1; `binary_ece` and
-`binary_mce` are ECE and the largest gap of that event. All bin counts are 15.
-`python -m conformance.generate` writes the files; scores are not part of them.
-
-| set | rows | classes | what it is for |
-| --- | ---: | ---: | --- |
-"""
-
-AGREE = """## Which libraries agree where
-
-Run over the sets without weights, with {versions}.
-A difference is not a mistake: definitions differ, and the last column shows on which inputs.
-`python -m benchmarks.conformance` runs this again.
-
-| library | function | compared with | agrees on | largest differences |
-| --- | --- | --- | ---: | --- |
-"""
-
-WHY = """
-The causes:
-
-- **Edges.** In truecal, scikit-learn and in uncertainty-calibration bins are (a, b], with 0 in the first. torchmetrics
-  and relplot have [a, b) and a separate bin for predictions of exactly 1; netcal has [a, b) with the last bin closed.
-- **Two classes.** Of a matrix with two columns netcal uses the probability of class 1, the others the confidence of the
-  predicted class. netcal also raises if a class never occurs as a label.
-- **Equal mass.** Where 15 does not divide the number of rows, uncertainty-calibration uses other cuts.
-- **Estimates.** relplot's smECE is computed on a coarser grid, and the debiased error of uncertainty-calibration is
-  clipped at 0.
-- **Another measure under the same name.** netcal's ACE is the mean gap over equal-width bins of the confidence.
+A data set has `y_true`, `y_proba`, `sample_weight` or null, and `values`: "inf" where a measure is infinite, null
+where it has none. `binary_ece` and `binary_mce` are those of class 1. `about` says what a set is for. All bin
+counts are 15. `--list` shows the measures; `python -m benchmarks.conformance` measures the libraries again.
 """
 
 
 def page(results: dict[str, Any]) -> str:
     """docs/conformance.md."""
-    parts = [INTRO.format(sets=len(sets()), measures=len(measures()))]
-    parts += [f"| {data.name} | {len(data.y_true)} | {data.y_proba.shape[1]} | {data.about} |\n" for data in sets()]
     versions = ", ".join(f"{library} {version}" for library, version in results["versions"].items())
-    parts += ["\n", AGREE.format(versions=versions)]
-    parts += [_line(peer) for peer in results["peers"]]
-    return "".join([*parts, WHY])
+    intro = INTRO.format(sets=len(sets()), measures=len(measures()))
+    return "".join([intro, *map(_line, results["peers"]), WHY.format(versions=versions)])
 
 
 def _line(peer: dict[str, Any]) -> str:

@@ -67,7 +67,9 @@ def test_links_and_anchors_of_a_page_exist(page):
 
 
 def test_a_link_to_nothing_is_seen():
-    text = "[a](nowhere.md) [b](faq.md#no-heading) [c](faq.md#reading-numbers) `[d](code.md)` [e](#how-to)"
+    text = (
+        "[a](nowhere.md) [b](faq.md#no-heading) [c](faq.md#why-not-just-brier) `[d](code.md)` [e](#why-not-just-brier)"
+    )
     assert broken(DOCS / "faq.md", text) == ["nowhere.md", "faq.md#no-heading"]
 
 
