@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import truecal as tc
-from truecal.core.arrays import is_tensor
+from truecal.core.arrays import HOST
 from truecal.core.averages import Poisson, TwoBin
 from truecal.core.properties import Binary, Classwise, Confidence, Full, Outcomes, TopLabel
 from truecal.core.rules import Edges, EqualWidth, Exact, Quantile
@@ -69,7 +69,7 @@ def on_device(error: Any, y: Any, p: Any) -> None:
     import torch
 
     sample = read(error.property, torch.tensor(np.asarray(y)), torch.tensor(p))
-    if not is_tensor(sample.reports):
+    if isinstance(sample.reports, HOST):
         raise ValueError("its predictions are read by numpy")
     error.of(sample)
 

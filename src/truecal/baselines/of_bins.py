@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import is_tensor, on_device, top_class_and_value
+from ..core.arrays import HOST, on_device, top_class_and_value
 from ..core.data import as_array, check_positive_int, shown
 from ..core.parameters import described
 from ..core.properties import Binary, Classwise, Confidence, Outcomes
@@ -105,7 +105,7 @@ def within_top_class(sample: Sample, *, n_bins: Any, strategy: Any) -> float:
     """The ECE of the rows of each predicted class, weighted by their share."""
     assert sample.distributions is not None  # of Confidence, which alone is taken
     top = top_class_and_value(sample.distributions)[0]
-    if is_tensor(top):
+    if not isinstance(top, HOST):
         top, sample = top.cpu().numpy(), sample.on_host()
     parts = [sample.take(top == r) for r in np.unique(top)]
     counted = [part for part in parts if part.total_weight > 0]

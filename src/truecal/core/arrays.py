@@ -33,32 +33,33 @@ def on_cpu(x: Any) -> Any:
     return device_backend().on_cpu(x) if not isinstance(x, HOST) and on_device(x) else x
 
 
-def is_tensor(x: Any) -> bool:
-    """Whether an array of a sample or a table is a torch tensor, not one of numpy."""
-    return not isinstance(x, HOST)
+class _Libraries(dict[type, Any]):
+    """The library whose functions take an array, by the type of the array: torch for a tensor, else numpy."""
+
+    def __missing__(self, kind: type) -> Any:
+        self[kind] = np if issubclass(kind, HOST) else importlib.import_module("torch")
+        return self[kind]
 
 
-def namespace(x: Any) -> Any:
-    """The library whose functions take the array: torch for a tensor, else numpy."""
-    return importlib.import_module("torch") if not isinstance(x, HOST) else np
+LIBRARY = _Libraries()
 
 
 def doubled(x: Any, *, copy: bool = False) -> Any:
     """Numbers as float64, copied where asked for."""
-    return x.to(namespace(x).float64, copy=copy) if not isinstance(x, HOST) else x.astype(np.float64, copy=copy)
+    return x.to(LIBRARY[type(x)].float64, copy=copy) if not isinstance(x, HOST) else x.astype(np.float64, copy=copy)
 
 
 def row_products(a: Any, b: Any) -> Any:
     """Σ_j a_ij b_ij of each row, in float64."""
     if not isinstance(a, HOST):
-        return namespace(a).linalg.vecdot(doubled(a), doubled(b))
+        return LIBRARY[type(a)].linalg.vecdot(doubled(a), doubled(b))
     return np.einsum("ij,ij->i", a, b, dtype=np.float64)
 
 
 def top_class_and_value(x: Any) -> tuple[Any, Any]:
     """Index (the lowest on ties) and value of the largest entry of each row; (n,) are those of class 1 of two."""
     if not isinstance(x, HOST) and x.ndim == 1:
-        return (x > 1 - x).long(), namespace(x).maximum(x, 1 - x)
+        return (x > 1 - x).long(), LIBRARY[type(x)].maximum(x, 1 - x)
     if not isinstance(x, HOST):
         value, index = x.max(1)
         return index, value
@@ -76,7 +77,7 @@ def median(x: Any) -> Any:
 
 def at_columns(x: Any, columns: Any) -> Any:
     """The entry of each row in its column."""
-    return x[namespace(x).arange(len(x), device=columns.device), columns]
+    return x[LIBRARY[type(x)].arange(len(x), device=columns.device), columns]
 
 
 def indices(x: Any) -> Any:
@@ -86,12 +87,12 @@ def indices(x: Any) -> Any:
 
 def stable_order(keys: Any) -> Any:
     """The order that sorts a vector; equal keys keep theirs."""
-    return namespace(keys).argsort(keys, stable=True)
+    return LIBRARY[type(keys)].argsort(keys, stable=True)
 
 
 def where_true(marks: Any) -> Any:
     """The places of a vector that are true."""
-    return namespace(marks).arange(len(marks), device=marks.device)[marks]
+    return LIBRARY[type(marks)].arange(len(marks), device=marks.device)[marks]
 
 
 def run_sums(x: Any, starts: Any) -> Any:
@@ -100,14 +101,10 @@ def run_sums(x: Any, starts: Any) -> Any:
 
 
 def ones(n: int, other: Any) -> Any:
-    """So many ones in float64, beside another array."""
-    return other.new_ones(n, dtype=namespace(other).float64) if not isinstance(other, HOST) else np.ones(n)
-
-
-def dot(a: Any, b: Any) -> float:
-    """Σ a·b of two vectors, on one thread: for blocks of rows, waking those of a linear algebra library takes
-    longer."""
-    return float(a @ b) if not isinstance(a, HOST) else float(np.einsum("i,i->", a, b))
+    """So many ones in float64, beside another array: one number, read again and again."""
+    if isinstance(other, HOST):
+        return np.broadcast_to(np.ones(1), n)
+    return other.new_ones(1, dtype=LIBRARY[type(other)].float64).expand(n)
 
 
 def sorted_values(x: Any) -> Any:
@@ -118,7 +115,7 @@ def sorted_values(x: Any) -> Any:
 def places_among(ordered: Any, values: Any, *, right: bool = False) -> Any:
     """Where values would go in a sorted vector: before their equals, or after them."""
     if not isinstance(ordered, HOST):
-        return namespace(ordered).searchsorted(ordered, values.contiguous(), right=right)
+        return LIBRARY[type(ordered)].searchsorted(ordered, values.contiguous(), right=right)
     return np.searchsorted(ordered, values, side="right" if right else "left")
 
 

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import namespace, row_products
+from .arrays import LIBRARY, row_products
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
 from .edges import MOST_EDGES, interval_index, needed
@@ -154,7 +154,7 @@ class _RunningTwoBin(RunningForm):
 
 def _steps(points: Array, last: Any) -> Array:
     """The distance of each point from the one before it, of the first from `last`."""
-    steps: Array = namespace(points).empty_like(points)
+    steps: Array = LIBRARY[type(points)].empty_like(points)
     steps[..., :1] = points[..., :1] - last
     steps[..., 1:] = points[..., 1:] - points[..., :-1]
     return steps
@@ -217,7 +217,7 @@ class _RunningPoisson(RunningForm):
 
     def _decay(self, distance: Array) -> Array:
         with np.errstate(over="ignore"):  # a tiny θ cuts everywhere: exp(−inf) is the right 0
-            decay: Array = namespace(distance).exp(-distance / self._theta)
+            decay: Array = LIBRARY[type(distance)].exp(-distance / self._theta)
         return decay
 
     @property
@@ -229,7 +229,7 @@ class _RunningPoisson(RunningForm):
 def decayed_prefix(decay: Array, sums: Array) -> Array:
     """A_j = (A_{j−1} + S_{j−1})·decay_j with A_0 = 0, by doubling: stable for every θ, since no factor exceeds 1."""
     factor = 1.0 * decay
-    carried: Array = namespace(sums).zeros_like(sums)
+    carried: Array = LIBRARY[type(sums)].zeros_like(sums)
     carried[:, 1:] = sums[:, :-1] * decay[..., 1:]
     factor[..., :1] = 0.0
     step = 1

@@ -25,7 +25,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from .arrays import is_tensor, on_cpu, places_among, stable_order, to_device_of, where_true
+from .arrays import HOST, on_cpu, places_among, stable_order, to_device_of, where_true
 from .data import row_blocks
 from .sample import Bounds
 from .types import Array
@@ -316,7 +316,7 @@ def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins
     it by its value and no order of the rows is needed."""
     sizes = np.diff(np.append(starts, len(ordered)))
     first = ordered[to_device_of(starts, ordered)]
-    if is_tensor(reports):
+    if not isinstance(reports, HOST):
         return BinCells(places_among(first, reports, right=True) - 1, sizes, bins)
     atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
     for rows in row_blocks(len(reports), 32):
@@ -326,7 +326,7 @@ def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins
 
 def equal_run(ordered: Array, places: Array) -> tuple[Array, Array]:
     """For places among sorted values, where the values equal to theirs begin and end."""
-    if not is_tensor(ordered):
+    if isinstance(ordered, HOST):
         values = ordered[places]
         return np.searchsorted(ordered, values), np.searchsorted(ordered, values, side="right")
     values = ordered[to_device_of(places, ordered)]

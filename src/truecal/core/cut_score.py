@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .arrays import is_tensor, namespace
+from .arrays import HOST, LIBRARY
 from .edges import needed
 from .rules import FixedRule
 from .sample import Bounds
@@ -67,14 +67,14 @@ class Sides(NamedTuple):
 def both_sides(x: Array) -> Any:
     """(2, ..., cells): sums below and above the cut after each cell."""
     below = x.cumsum(-1)
-    return namespace(x).stack([below, below[..., -1:] - below])
+    return LIBRARY[type(x)].stack([below, below[..., -1:] - below])
 
 
 def single_rows(table: BinTable) -> Sides:
     """Pairs of a row with itself."""
     assert table.residual_sq is not None
     weight_sq = both_sides(table.cell_weight_sq)
-    xp = namespace(weight_sq)
+    xp = LIBRARY[type(weight_sq)]
     # The largest weight of a cell is at most the largest of all and at most √Σ w².
     most = xp.clip(xp.sqrt(xp.clip(weight_sq, 0.0, None)), None, table.totals.largest)
     return Sides(both_sides(table.residual_sq), weight_sq, most)
@@ -96,7 +96,7 @@ def gap_over_cuts(table: BinTable, left_out: Sides | None = None) -> Any:
     """
     out = single_rows(table) if left_out is None else left_out
     sums, weight = both_sides(table.residual), both_sides(table.count)
-    xp = namespace(sums)
+    xp = LIBRARY[type(sums)]
     pairs = weight * weight - out.weights
     met = pairs > _PAIRED * (weight * weight + table.totals.weight_sq)
     rate = weight / xp.where(met, pairs, 1.0)
@@ -109,4 +109,4 @@ def gap_over_cuts(table: BinTable, left_out: Sides | None = None) -> Any:
     before = xp.concatenate([whole, found[..., :-1]], -1)
     averaged = (steps * (found + before)).sum(-1) / (2 * table.totals.weight**2)
     total = averaged.sum() if table.shares is None else (table.shares * averaged).sum()
-    return total if is_tensor(total) else float(total)
+    return float(total) if isinstance(total, HOST) else total

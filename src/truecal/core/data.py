@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import HOST, namespace
+from .arrays import HOST, LIBRARY
 from .dispatch import DISPATCH, over_rows
 from .types import Array
 
@@ -202,7 +202,7 @@ def wide_blocks(array: Array, rows: int, width: int) -> Iterable[slice]:
 
 def both_classes(positive: Array) -> Array:
     """(n, 2): the probabilities of both classes, from those of class 1."""
-    return namespace(positive).column_stack([1 - positive, positive])  # type: ignore[no-any-return]  # an array
+    return LIBRARY[type(positive)].column_stack([1 - positive, positive])  # type: ignore[no-any-return]  # an array
 
 
 def check_probabilities(y_proba: Any, name: str = "y_proba") -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .arrays import at_columns, doubled, namespace, on_device, row_products, top_class_and_value
+from .arrays import LIBRARY, at_columns, doubled, on_device, row_products, top_class_and_value
 from .data import check_pair, check_weights, wide_blocks
 from .frames import matching_rows
 from .labels import check_multiclass
@@ -141,7 +141,7 @@ def classification_error(y: Array, proba: Array) -> Array:
 
 def _cross_entropy_of(own: Array, squares: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return -namespace(own).log(own) + 0.0
+        return -LIBRARY[type(own)].log(own) + 0.0
 
 
 @define_loss(cross_entropies, streamed=_cross_entropy_of)
@@ -152,7 +152,7 @@ def cross_entropy(y: Array, proba: Array) -> Array:
     >>> round(tc.cross_entropy([0, 1], [[.5, .5], [.5, .5]]), 6)
     0.693147
     """
-    xp = namespace(proba)
+    xp = LIBRARY[type(proba)]
     with np.errstate(divide="ignore", invalid="ignore"):
         if y.ndim == 2:
             logs = (xp.where(y[rows] > 0, y[rows] * xp.log(doubled(proba[rows])), 0.0) for rows in _blocks(proba))
@@ -163,7 +163,7 @@ def cross_entropy(y: Array, proba: Array) -> Array:
 
 def _briers(p: Array) -> Array:
     if p.shape[1] == 2:
-        return namespace(p).column_stack([p[:, 1] ** 2, (1 - p[:, 1]) ** 2])
+        return LIBRARY[type(p)].column_stack([p[:, 1] ** 2, (1 - p[:, 1]) ** 2])
     return squares(p) * Full().score_unit(p.shape[1])
 
 
@@ -196,7 +196,7 @@ def spherical(y: Array, proba: Array) -> Array:
     0.4453
     """
     blocks = (doubled(proba[rows]) for rows in _blocks(proba))
-    squares = namespace(proba).concatenate([row_products(block, block) for block in blocks])
+    squares = LIBRARY[type(proba)].concatenate([row_products(block, block) for block in blocks])
     return _spherical_of(_own(y, proba), squares)
 
 

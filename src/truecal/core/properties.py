@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import at_columns, device_backend, indices, is_tensor, on_device, top_class_and_value
+from .arrays import HOST, at_columns, device_backend, indices, on_device, top_class_and_value
 from .data import (
     as_array,
     both_classes,
@@ -309,7 +309,7 @@ class Confidence(_OfTopClass, OfDistributions):
             right = at_columns(y, top)
             soft: dict[str, Any] = {"values": right, "wrong": 1 - right, "distributions": reports, "labels": y}
             return Sample(self.kind, confidence, **soft, **unit_weights(weights))
-        correct = y == top if is_tensor(y) else y.astype(top.dtype, copy=False) == top  # indices of one width: faster
+        correct = (y.astype(top.dtype, copy=False) if isinstance(y, HOST) else y) == top  # indices of one width: faster
         return self.known(correct, confidence, y, reports, weights)
 
     def known(
@@ -397,7 +397,7 @@ class Linear(OfDistributions):
         return y, proba
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        phi = device_backend().like(self.phi, reports) if is_tensor(reports) else self.phi
+        phi = self.phi if isinstance(reports, HOST) else device_backend().like(self.phi, reports)
         return Sample(
             self.kind,
             _mean_values(reports, phi),

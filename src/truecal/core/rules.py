@@ -21,7 +21,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from .arrays import is_tensor, namespace, sorted_values
+from .arrays import HOST, LIBRARY, sorted_values
 from .cells import Cells, Partition, Piece, Runs, atoms_of, equal_run, partition_cells, rank_atoms, sorted_cells
 from .data import check_positive_int, shown, working_dtype
 from .edges import MOST_EDGES, covered, crowded_runs, equal_edges, needed, nested, read_edges
@@ -267,7 +267,7 @@ class RankRule(BinningRule):
 
     def view_cells(self, seen: Reports, ties: str, j: int) -> Cells:
         reports = seen.view(j)
-        if not is_tensor(reports):
+        if isinstance(reports, HOST):
             reports = reports.astype(working_dtype(seen.values), copy=False)
         if ties == "row":
             order = np.argsort(reports, kind="stable")
@@ -454,6 +454,6 @@ class Exact(RankRule, VectorRule):
         return (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1,)
 
     def partition(self, reports: Array) -> Partition:
-        along: dict[str, Any] = {"dim" if is_tensor(reports) else "axis": 0}
-        cell: Array = namespace(reports).unique(reports, return_inverse=True, **along)[1]
+        along: dict[str, Any] = {"axis" if isinstance(reports, HOST) else "dim": 0}
+        cell: Array = LIBRARY[type(reports)].unique(reports, return_inverse=True, **along)[1]
         return Partition.from_cells(cell.reshape(-1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import device_backend, doubled, is_tensor, namespace, ones, row_products, to_device_of
+from .arrays import HOST, LIBRARY, device_backend, doubled, ones, row_products, to_device_of
 from .data import wide_blocks
 from .types import Array
 
@@ -115,7 +115,7 @@ class Sample:
     @cached_property
     def tensors(self) -> bool:
         """Whether its arrays are torch tensors, not those of numpy."""
-        return is_tensor(self.reports)
+        return not isinstance(self.reports, HOST)
 
     @cached_property
     def rows(self) -> int:
@@ -130,15 +130,10 @@ class Sample:
         """What sums over views are divided by: their number, or 1 for the coordinates of one vector."""
         return 1 if self.joint else self.views
 
-    @property
+    @cached_property
     def row_weights(self) -> Array:
+        """The weight of each row, 1 where none are given."""
         return ones(self.rows, self.reports) if self.weights is None else self.weights
-
-    def weights_of(self, rows: slice) -> Array:
-        """The weights of some rows, 1 where there are none."""
-        if self.weights is not None:
-            return self.weights[rows]
-        return ones(len(range(*rows.indices(self.rows))), self.reports)  # type: ignore[no-any-return]  # an array
 
     @cached_property
     def totals(self) -> Totals:
@@ -209,7 +204,7 @@ class Sample:
     def residual_sq(self) -> Array:
         """Per row, |u − φ(y)|², summed over the views, each times its share."""
         blocks = (self._residual_rows(rows) for rows in wide_blocks(self.reports, self.rows, self.views))
-        total: Array = namespace(self.reports).concatenate([self.square_sums(block) for block in blocks])
+        total: Array = LIBRARY[type(self.reports)].concatenate([self.square_sums(block) for block in blocks])
         return total
 
     def square_sums(self, residuals: Array) -> Array:
@@ -235,7 +230,7 @@ class Sample:
         if self.reports.ndim == 1:
             reports[:, 0] -= doubled(marks)
         else:
-            reports[namespace(reports).arange(len(reports), device=marks.device), marks] -= 1.0
+            reports[LIBRARY[type(reports)].arange(len(reports), device=marks.device), marks] -= 1.0
         return reports
 
     def take(self, rows: Array | slice) -> Sample:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import is_tensor, namespace
+from .arrays import HOST, LIBRARY
 from .averages import AveragedRule
 from .data import shown
 from .properties import Property
@@ -169,7 +169,7 @@ class BinTable:
 
     def squared(self) -> Array:
         """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
-        squares: Array = namespace(self.residual).linalg.vecdot(self.residual, self.residual)
+        squares: Array = LIBRARY[type(self.residual)].linalg.vecdot(self.residual, self.residual)
         return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]  # an array or a tensor
 
     @cached_property
@@ -186,7 +186,7 @@ class BinTable:
         if self.weight_variance is None:
             return pair_rates(self.count, self.cell_weight_sq, pair_weight, largest)
         # Which rows of a divided block are in the cell depends on their order: no sum of the cell bounds their weight.
-        bound = namespace(self.count).where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
+        bound = LIBRARY[type(self.count)].where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
         return pair_rates(self.count, bound, pair_weight, largest)
 
     @cached_property
@@ -200,7 +200,7 @@ class BinTable:
         gaps, paired = rates * (squares - self.residual_sq) / self.totals.weight, pair_weight * (rates > 0)
         every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
         totals = [x.sum() if self.shares is None else (self.shares @ x).sum() for x in every]
-        squared, absolute, own, gap, pairs = totals if is_tensor(gaps) else map(float, totals)
+        squared, absolute, own, gap, pairs = map(float, totals) if isinstance(gaps, HOST) else totals
         return TableSums(squared, absolute, own, gap, pairs)
 
     def _grid_moments(self) -> TableSums:
@@ -231,7 +231,7 @@ def _same(a: Array | None, b: Array | None) -> bool:
 
 
 def _number(x: Any) -> Any:
-    return x if is_tensor(x) else float(x)
+    return float(x) if isinstance(x, HOST) else x
 
 
 _PAIRED = 1e-9  # of a cell's squared weight; a single row leaves only rounding of w·w − w²
@@ -248,7 +248,7 @@ def pair_rates(weight: Array, weight_sq: Array, pair_weight: Array, largest: flo
     W_B/(W_B² − Σ_B w²), which is 1/(n_B − 1) without weights, at most 1/max_B w. The largest weight of a cell is at
     most the largest of all and at most √Σ_B w², so no column of largest weights is needed.
     """
-    xp = namespace(weight)
+    xp = LIBRARY[type(weight)]
     met = pair_weight > _PAIRED * weight * weight
     most = xp.clip(xp.sqrt(xp.clip(weight_sq, 0.0, None)), None, largest)
     safe = xp.where(met, pair_weight, 1.0)
@@ -310,15 +310,15 @@ class PointSums:
         own = totals[1][:, 0]
         pairs = weight.value - totals[3][:, 0]
         pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
-        pair_weight = namespace(pairs).broadcast_to(pairs, own.shape)
+        pair_weight = LIBRARY[type(pairs)].broadcast_to(pairs, own.shape)
         gaps = _ratio(squared.value - own, pair_weight)
         totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight)]
-        return TableSums(*(totals if is_tensor(own) else map(float, totals)))
+        return TableSums(*(map(float, totals) if isinstance(own, HOST) else totals))
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio: Array = namespace(numerator).where(denominator > 0, numerator / denominator, np.nan)
+        ratio: Array = LIBRARY[type(numerator)].where(denominator > 0, numerator / denominator, np.nan)
     return ratio
 
 

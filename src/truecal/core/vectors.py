@@ -7,14 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import (
-    median,
-    namespace,
-    on_cpu,
-    stable_order,
-    to_device_of,
-    top_class_and_value,
-)
+from .arrays import LIBRARY, median, on_cpu, stable_order, to_device_of, top_class_and_value
 from .cells import Partition
 from .data import working_dtype
 from .edges import interval_index, nested, read_edges
@@ -53,7 +46,7 @@ class ArgmaxQuantile(CountedRule, VectorRule):
         top, confidence = top_class_and_value(reports)
         order = stable_order(confidence)
         order = order[stable_order(top[order])]
-        sizes = np.asarray(on_cpu(namespace(top).bincount(top, minlength=reports.shape[1])))
+        sizes = np.asarray(on_cpu(LIBRARY[type(top)].bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         cuts = tuple(to_device_of(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
         value, group = confidence[order], top[order]
@@ -140,7 +133,7 @@ class KdTree(CountedRule, VectorRule):
 
 def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
     """Row order of the deepest tree, and the cuts at every depth: deeper trees refine shallower ones."""
-    xp = namespace(reports)
+    xp = LIBRARY[type(reports)]
     runs = [xp.arange(len(reports), device=reports.device)]
     levels = [runs[0][:0]]
     for _ in range(depth):
@@ -150,7 +143,7 @@ def _kd_levels(reports: Array, depth: int) -> tuple[Array, list[Array]]:
 
 
 def _split_at_median(reports: Array, rows: Array) -> tuple[Array, Array]:
-    xp, here = namespace(reports), reports[rows]
+    xp, here = LIBRARY[type(reports)], reports[rows]
     column = here[:, xp.argmax(xp.amax(here, axis=0) - xp.amin(here, axis=0))]
     left = column <= median(column)
     return rows[left], rows[~left]

@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from ..baselines import BASELINES, ERRORS
-from ..core.arrays import is_tensor, namespace, on_cpu
+from ..core.arrays import HOST, LIBRARY, on_cpu
 from ..core.dispatch import DISPATCH, THREADS
 from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
@@ -212,7 +212,7 @@ class _Work:
             draws = max(settings.plan.fewest, calibration.MOST_PLANNED) if settings.plan.draws is None else draws
             return partial(cluster_test, sample, self.clusters, draws, settings.seed, level, names), ""
         test = partial(calibration.omnibus_test, sample, draws, settings.seed, level=level, names=names)
-        small = is_tensor(sample.reports) or sample.reports.size < BESIDE
+        small = not isinstance(sample.reports, HOST) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
 
     def error(self, name: str) -> None:
@@ -393,12 +393,12 @@ class _Work:
             return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
 
         means: Iterable[IntervalEstimate] = map(interval, (losses for _, losses in every))
-        if self.inputs.n_reports >= DISPATCH.parallel_views and not is_tensor(self.inputs.reports):
+        if self.inputs.n_reports >= DISPATCH.parallel_views and isinstance(self.inputs.reports, HOST):
             with ThreadPoolExecutor(THREADS) as pool:
                 means = list(pool.map(interval, (losses for _, losses in every)))
         for (name, losses), mean in zip(every, means, strict=True):
             if mean.note == INFINITE:
-                number = sum(int(namespace(values.value).isinf(values.value).sum()) for _, values in losses)
+                number = sum(int(LIBRARY[type(values.value)].isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))
             ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
             yield LossValue(name, mean.estimate, *ends)

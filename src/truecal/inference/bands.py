@@ -146,7 +146,7 @@ def _view_band(
     u, bins = sample.view(j), form.bins[place]
 
     def observed(rows: slice) -> Array:
-        w, outcome = sample.weights_of(rows), sample.outcome(slice(j, j + 1), rows)[0]
+        w, outcome = sample.row_weights[rows], sample.outcome(slice(j, j + 1), rows)[0]
         return np.stack([w, w * u[rows].astype(np.float64), w * outcome])
 
     count, report, came = bins.sums(form.sums_of(observed, 3)).T
@@ -156,7 +156,7 @@ def _view_band(
         step = 1 if sample.rows > SUMMED_ROWS else max(1, _BLOCK // sample.rows)
 
         def drawn(number: int, rows: slice) -> Array:
-            w = sample.weights_of(rows)
+            w = sample.row_weights[rows]
             return np.asarray(w * (rng.random((number, len(w))) < u[rows].astype(np.float64)))
 
         sizes = [min(step, draws - start) for start in range(0, draws, step)]

@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..core.arrays import compiled_loops, doubled, is_tensor, on_cpu, to_device_of
+from ..core.arrays import HOST, compiled_loops, doubled, on_cpu, to_device_of
 from ..core.data import check_weights, shown
 from ..core.dispatch import DISPATCH
 from ..core.parameters import described
@@ -375,7 +375,7 @@ def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | N
     Predictions on a GPU are drawn from and counted there, over quantile bins without weights; else on the CPU.
     """
     sample = frozen.sample
-    if is_tensor(sample.reports):
+    if not isinstance(sample.reports, HOST):
         found = _device().simulate(frozen.error, sample, draws, seed) if sampler is None else None
         if found is not None:
             one = POSITIVE if sample.wrong is None else BERNOULLI
@@ -548,7 +548,7 @@ class _Made:
 
     @staticmethod
     def of(sample: Sample, seed: int, rng: np.random.Generator) -> _Made:
-        proba, there, n = sample.distributions, is_tensor(sample.reports), sample.rows
+        proba, there, n = sample.distributions, not isinstance(sample.reports, HOST), sample.rows
         if proba is not None and proba.ndim == 2 and proba.shape[1] > 2:
             assert sample.labels is not None
             classes = ClassForms.of(proba, sample.weights)
@@ -600,7 +600,7 @@ class _Made:
 
     def drawn(self, draws: int, planned: int, progress: Callable[[float], None] | None) -> list[Array]:
         """The statistics of further draws, block by block; `progress` gets the share of the planned ones."""
-        there = is_tensor(self.first)
+        there = not isinstance(self.first, HOST)
         large = not there and self.rows * planned >= DISPATCH.compiled_draws and compiled_loops("_draws") is not None
         size = max(1, min(1 + planned // 10, _BLOCK // self.rows))  # ten blocks or more, so that progress can be shown
         if large:  # rows are prepared once for each block

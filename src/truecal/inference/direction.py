@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from scipy.special import bdtr, bdtrc, expit, logit, ndtr, stdtr
 
-from ..core.arrays import dot
 from ..core.data import row_blocks
 from ..core.frames import matching_rows
 from ..core.properties import Property
@@ -180,7 +179,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     sums = np.zeros(4)
     largest = 0.0
     for w, u, outcome in _rows(sample):
-        sums += [dot(w, u - outcome), dot(w, u), dot(w, outcome), dot(np.square(w), u * (1 - u))]
+        sums += (w * np.stack([u - outcome, u, outcome, w * u * (1 - u)])).sum(axis=1)
         largest = max(largest, float(np.abs(u).max()))
     gap, report, came = (sums[:3] / total).tolist()
     squares, units, few = 0.0, 0, False
@@ -200,7 +199,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
     if few:
         pvalue = np.nan
     elif sample.variance is not None:  # as for 0/1 outcomes, the larger of both p-values
-        squares = float(dot(np.square(sample.row_weights), sample.variance))
+        squares = float((np.square(sample.row_weights) * sample.variance).sum())
         null = 2 * float(ndtr(-abs(gap) * total / np.sqrt(squares))) if squares > 0 else float(abs(gap) < 1e-12)
         pvalue = float(np.fmax(null, seen))
     elif sample.values is not None:
@@ -219,7 +218,7 @@ def gap_of(sample: Sample, groups: Groups | None = None, clear: float = CLEAR, f
 def _rows(sample: Sample) -> Iterator[tuple[Array, Array, Array]]:
     """Weights, reports and outcomes, a block of rows at a time."""
     for rows in row_blocks(sample.rows, 32):
-        yield sample.weights_of(rows), sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
+        yield sample.row_weights[rows], sample.reports[rows].astype(np.float64), sample.outcome(slice(0, 1), rows)[0]
 
 
 def mean_gap_of_table(table: BinTable, property: Property) -> MeanGap:
@@ -291,7 +290,7 @@ def count_pvalue(u: Array, marks: Array | None, seen: float) -> float:
     inside = ones - int(np.count_nonzero(u >= 1))
     pvalue = 2 * min(law.at_most(inside), law.at_least(inside))
     u = u.astype(np.float64)
-    if dot(u, 1 - u) < _SURPRISES:
+    if (u * (1 - u)).sum() < _SURPRISES:
         n, mean = len(u), min(float(u.mean()), 1.0)
         at_least = float(bdtrc(ones - 1, n, mean)) if ones else 1.0
         seen = 2 * min(float(bdtr(ones, n, mean)), at_least)

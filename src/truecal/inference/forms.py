@@ -22,12 +22,12 @@ import numpy as np
 from scipy.special import gammaincc, gammainccinv
 
 from ..core.arrays import (
+    HOST,
+    LIBRARY,
     cell_totals,
     compiled_loops,
     device_backend,
     doubled,
-    is_tensor,
-    namespace,
     row_products,
     run_sums,
     stable_order,
@@ -64,7 +64,7 @@ def middle_cells(u: Array, order: Array, m: int) -> Array:
     new = ordered == ordered
     new[1:] = ordered[1:] != ordered[:-1]
     starts = where_true(new)
-    ends = namespace(u).concatenate([starts[1:], 0 * starts[:1] + n])
+    ends = LIBRARY[type(u)].concatenate([starts[1:], 0 * starts[:1] + n])
     return block_bin(starts, ends, n, m)[new.cumsum(0) - 1]
 
 
@@ -85,9 +85,9 @@ def _poisson_form(sums: Array, kernel: Array) -> Array:
 
 def _class_cells(p: Array, m: int) -> Array:
     """(n, k): the quantile cell of each row and class, those of class j from j·m on."""
-    xp, (n, k) = namespace(p), p.shape
-    code = xp.empty((n, k), dtype=xp.int64 if is_tensor(p) else xp.int32, device=p.device)
-    large = not is_tensor(p) and p.size >= DISPATCH.compiled_spread and p.dtype.name in ("float32", "float64")
+    xp, (n, k) = LIBRARY[type(p)], p.shape
+    code = xp.empty((n, k), dtype=xp.int32 if isinstance(p, HOST) else xp.int64, device=p.device)
+    large = isinstance(p, HOST) and p.size >= DISPATCH.compiled_spread and p.dtype.name in ("float32", "float64")
     loops = compiled_loops("_spreads") if large and m < n else None
     if loops is None:
         for j in range(k):
@@ -126,7 +126,7 @@ class ScalarForms:
     @staticmethod
     def of(u: Array, weights: Array | None, prefix: str = "") -> ScalarForms:
         u = doubled(u)
-        xp, n = namespace(u), len(u)
+        xp, n = LIBRARY[type(u)], len(u)
         m = min(auto_bins(n, 1), _GRID)
         widths = (0.02, 0.1)
         order = stable_order(u)
@@ -150,6 +150,7 @@ class ScalarForms:
         first = where_true(change)
         variance = run_sums(run_sums(one * one * ordered * (1 - ordered), starts), first)
         variance = xp.maximum(variance, 1e-12 * variance.max())  # a bin of certain rows that are wrong is loud
+        apart = np.diff(where) if isinstance(u, HOST) else abs(where[:, None] - where)
         return ScalarForms(
             tuple(forms),
             order,
@@ -157,7 +158,7 @@ class ScalarForms:
             run_sums(one * ordered, starts),
             w,
             (first, 1 / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))),
-            tuple(xp.exp(-(abs(where[:, None] - where) if is_tensor(u) else np.diff(where)) / t) for t in widths),
+            tuple(xp.exp(-apart / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
             xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
         )
@@ -242,7 +243,7 @@ class ScalarForms:
         scaled = run_sums(sums, self.bins[0]) * self.bins[1]
         columns.append(row_products(scaled, scaled))
         columns += [_poisson_form(sums, kernel) - own for kernel in self.kernels]
-        return namespace(sums).stack(columns, 1), signed
+        return LIBRARY[type(sums)].stack(columns, 1), signed
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +266,7 @@ class ClassForms:
     @staticmethod
     def of(proba: Array, weights: Array | None) -> ClassForms:
         p = proba  # in its own precision: a copy of many rows and classes would be the largest thing here
-        xp, (n, k) = namespace(p), p.shape
+        xp, (n, k) = LIBRARY[type(p)], p.shape
         top, confidence = top_class_and_value(p)
         one = doubled(confidence == confidence) if weights is None else weights
         scalar = ScalarForms.of(confidence, weights, "confidence: ")
@@ -311,7 +312,7 @@ class ClassForms:
 
     def values(self, labels: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics of (draws, n) labels, and the signed sums of overall, slope and temperature."""
-        xp, (n, k) = namespace(labels), self.proba.shape
+        xp, (n, k) = LIBRARY[type(labels)], self.proba.shape
         flat = labels + xp.arange(n, dtype=xp.int64, device=labels.device) * k
         chance = doubled(xp.take(self.proba, flat))
         log, square = xp.log(xp.clip(chance, CLIP, None)), chance

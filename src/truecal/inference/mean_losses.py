@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..core.arrays import at_columns, compiled_loops, dot, doubled, indices, is_tensor, namespace, ones, row_products
+from ..core.arrays import HOST, LIBRARY, at_columns, compiled_loops, doubled, indices, ones
 from ..core.data import both_classes
 from ..core.dispatch import DISPATCH
 from ..core.losses import LOSSES
@@ -108,7 +108,7 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
-        came, xp = y[rows], namespace(each)
+        came, xp = y[rows], LIBRARY[type(each)]
         if came.ndim == 1:
             value = at_columns(each, indices(came))
         else:  # the mean over a label distribution; labels of share 0 do not count, whatever they cost
@@ -116,14 +116,14 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
         high, low, surprise = _row_ranges(xp.where(xp.isnan(each), 0.0, each), mean)
         return Values(value, high, low, surprise, float(each.max()))
 
-    block = DISPATCH.device_numbers >> 2 if is_tensor(first) else _BLOCK
+    block = _BLOCK if isinstance(first, HOST) else DISPATCH.device_numbers >> 2
     step = max(1, block // (first.shape[1] if first.ndim == 2 else 2))
     return Losses(len(first), of, step, least, unbounded)
 
 
 def _compiled(loss: str, y: Array, proba: Array) -> Callable[[slice], Values] | None:
     """The same values in compiled loops, for many labels of several classes where numba is installed."""
-    if is_tensor(proba) or proba.size < DISPATCH.compiled_reports or proba.ndim == 1 or proba.shape[1] == 2:
+    if not isinstance(proba, HOST) or proba.size < DISPATCH.compiled_reports or proba.ndim == 1 or proba.shape[1] == 2:
         return None
     loops = compiled_loops("_columns")
     if loops is None or y.ndim == 2 or loss not in loops.KINDS or proba.dtype.name not in ("float32", "float64"):
@@ -161,7 +161,7 @@ def _columns(proba: Array) -> Array:
 
 def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Mean + sd and mean − sd of each row's values over labels in proportion to q(1 − q), and Σ q(1 − q)."""
-    xp = namespace(each)
+    xp = LIBRARY[type(each)]
     share = xp.clip(mean * (1 - mean), 0.0, None)
     surprise = share.sum(axis=1)
     if each.shape[1] == 2 and xp.isfinite(each).all():  # mean ± sd are the two values themselves
@@ -170,15 +170,15 @@ def _row_ranges(each: Array, mean: Array) -> tuple[Array, Array, Array]:
     share /= share.sum(axis=1, keepdims=True)
     endless = xp.isinf(each).any(axis=1)
     finite = xp.where(xp.isinf(each), 0.0, each)
-    centre = row_products(share, finite)
-    sd = xp.sqrt(row_products(share, xp.square(finite - centre[:, None])))
+    centre = xp.linalg.vecdot(share, finite)
+    sd = xp.sqrt(xp.linalg.vecdot(share, xp.square(finite - centre[:, None])))
     sd[endless] = np.inf
     return centre + sd, centre - sd, surprise
 
 
 def top_label_table(u: Array, correction: float = 1.0) -> Array:
     """(n, 2): the confidence loss of rows with confidence u if the top class is wrong, and if it is right."""
-    return namespace(u).column_stack([correction + u * u, (1 - u) ** 2])  # type: ignore[no-any-return]  # an array or a tensor
+    return LIBRARY[type(u)].column_stack([correction + u * u, (1 - u) ** 2])  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction: float = 1.0) -> Losses:
@@ -187,7 +187,7 @@ def top_label_values(z: tuple[Array, Array], c: tuple[Array, Array], correction:
     def of(rows: slice) -> Values:
         u, v = (doubled(confidence[rows]) for confidence in c)
         first, second = top_label_table(u, correction), top_label_table(v, correction)
-        where = namespace(u).where
+        where = LIBRARY[type(u)].where
         came = [where(right[rows], t[:, 1], t[:, 0]) for right, t in zip(z, (first, second), strict=True)]
         mean = (u + v) / 2
         return Values(came[0] - came[1], first[:, 0] - second[:, 1], first[:, 1] - second[:, 0], 2 * mean * (1 - mean))
@@ -292,8 +292,8 @@ class Moments:
         whole = float(weight.sum())
         mean = float(total.sum()) / whole if whole > 0 else 0.0
         deviation = total - weight * mean
-        sums = (dot(weight, weight), mean, dot(deviation, deviation), dot(deviation, weight))
-        return Moments(int(namespace(weight).count_nonzero(weight)), whole, *sums)
+        seen, product = float((deviation * deviation).sum()), float((deviation * weight).sum())
+        return Moments(int((weight != 0).sum()), whole, float((weight * weight).sum()), mean, seen, product)
 
     def about(self, mean: Any) -> tuple[Any, Any]:
         """`seen` and `product` about another mean."""
@@ -336,7 +336,7 @@ class _Sums:
         self.total += float(total.sum())
         self.weight += float(w.sum())
         self.most = max(self.most, values.most)
-        isfinite = namespace(values.value).isfinite
+        isfinite = LIBRARY[type(values.value)].isfinite
         if not isfinite(values.value).all():
             self.infinite = True
             return
@@ -350,7 +350,7 @@ class _Sums:
             self.finite = False
             return
         spread = values.high - values.low
-        sums = namespace(spread).stack([spread, spread * values.high, spread * values.low, spread * spread])
+        sums = LIBRARY[type(spread)].stack([spread, spread * values.high, spread * values.low, spread * spread])
         self.by_surprise += _range_sums(w * values.surprise, sums)
         self.by_range += _range_sums(w, sums)
 
@@ -374,7 +374,7 @@ class _Sums:
 def _range_sums(w: Array, sums: Array) -> Array:
     """Σ of the rows of `sums`, and of the square of the last one, each value times its weight."""
     weighted = w * sums
-    return np.array([*weighted.sum(1).tolist(), dot(weighted[3], weighted[3])])
+    return np.array([*weighted.sum(1).tolist(), float((weighted[3] * weighted[3]).sum())])
 
 
 @dataclass(frozen=True)

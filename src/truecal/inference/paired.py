@@ -8,7 +8,7 @@ from typing import Any, Unpack, final, overload
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from ..core.arrays import is_tensor, on_cpu
+from ..core.arrays import HOST, on_cpu
 from ..core.data import shown
 from ..core.parameters import described
 from ..core.result import Result
@@ -123,7 +123,7 @@ def paired_difference(
     samples = [metric.read(y_true, p, sample_weight=sample_weight, labels=labels) for p in (a, b)]
     clusters = check_groups(groups, samples[0].rows, y_true=y_true, overlap=overlap)
     samples = [where_inferred(metric, sample, clusters) for sample in samples]
-    if not all(is_tensor(sample.reports) for sample in samples):
+    if any(isinstance(sample.reports, HOST) for sample in samples):
         samples = [sample.on_host() for sample in samples]
     first, second = (BinnedSample.of(metric, sample) for sample in samples)
     loss = loss_part(first, second, level, clusters)
@@ -181,7 +181,7 @@ def differing(first: BinnedSample, second: BinnedSample, groups: Groups | None) 
     squares = fourths = 0.0
     by_cluster = np.zeros(0 if groups is None else groups[1])
     for rows, values in own_losses(first, second):
-        w = np.asarray(on_cpu(first.sample.weights_of(rows)))
+        w = np.asarray(on_cpu(first.sample.row_weights[rows]))
         d = np.where(w > 0, w * np.asarray(on_cpu(values.value)), 0.0)
         if groups is not None:
             by_cluster += np.bincount(groups[0][rows], d, groups[1])

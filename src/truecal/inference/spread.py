@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from ..core.arrays import compiled_loops
+from ..core.arrays import compiled_loops, to_device_of
 from ..core.cells import KernelCells, Piece, block_bin
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
@@ -95,7 +95,7 @@ class Spread:
     @property
     def centred(self) -> Array:
         """What each unit adds, less its share by weight."""
-        return self.h - self.theta / self.by.total * self.by.weight()
+        return self.h - self.theta / self.by.total * self.by.weights
 
     @cached_property
     def jackknife(self) -> float:
@@ -199,6 +199,7 @@ def spreads(
                 if folds is not None:
                     atom = fold_bins(sample.view(j), folds, frozen.counts[c] or 1)
                     home = np.arange(int(atom.max()) + 1)
+                home = to_device_of(home, sample.reports)
                 own.add_view(View(sample, j, atom, home))
 
     compiled = _compiled(frozen, chosen) if groups is None and folds is None else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ..core.arrays import cell_totals, dot, indices, namespace, ones, to_device_of
+from ..core.arrays import LIBRARY, cell_totals, indices, to_device_of
 from ..core.cells import KernelCells, Piece
 from ..core.data import wide_blocks
 from ..core.sample import EVERY, Sample
@@ -32,38 +32,29 @@ MORE = 4.0  # surprises added where they are scarce: about as many as may be exp
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Rows or clusters with their weights, None where each row counts 1, looked at a block at a time."""
+    """Rows or clusters with their weights, looked at a block at a time."""
 
-    number: int
-    weights: Array | None
-    near: Array = field(default_factory=lambda: np.zeros(0))
-    """An array beside which numbers are made: of numpy, or a tensor."""
+    weights: Array
 
     def blocks(self) -> Iterable[slice]:
         """Units that are looked at together."""
-        return wide_blocks(self.near, self.number, _UNIT_NUMBERS)
+        return wide_blocks(self.weights, len(self.weights), _UNIT_NUMBERS)
 
-    def weight(self, units: slice = EVERY) -> Array:
-        """The weights of some units."""
-        if self.weights is not None:
-            return self.weights[units]
-        return ones(len(range(*units.indices(self.number))), self.near)  # type: ignore[no-any-return]  # an array
-
-    @property
+    @cached_property
     def total(self) -> float:
-        return float(self.number if self.weights is None else self.weights.sum())
+        return float(self.weights.sum())
 
-    @property
+    @cached_property
     def effective(self) -> float:
         """Kish's effective number, (Σ w)²/Σ w²."""
-        return float(self.number) if self.weights is None else effective_number(self.weights)
+        return effective_number(self.weights)
 
     def squares(self, values: Callable[[slice], Array], mean: float) -> float:
         """Σ of squared values, each less its weight's share of `mean`."""
         share, found = mean / self.total, 0.0
         for units in self.blocks():
-            rest = values(units) - share * self.weight(units)
-            found += dot(rest, rest)
+            rest = values(units) - share * self.weights[units]
+            found += float((rest * rest).sum())
         return found
 
 
@@ -83,7 +74,7 @@ class View:
     def of(self, rows: slice) -> tuple[Array, Array, Array]:
         """Bin, weight and w·residual of some rows."""
         x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
-        return to_device_of(self.home, x)[self.atom[rows]], self.sample.weights_of(rows), x
+        return self.home[self.atom[rows]], self.sample.row_weights[rows], x
 
 
 _ADDED = (
@@ -118,9 +109,7 @@ class ViewSums:
         self.averaged, self.several = sample.averaged, sample.views > 1
         self.largest = 1.0 if sample.weights is None else float(sample.weights.max())
         self.unit_sq = _unit(sample) ** 2
-        self.by = Units(sample.rows, sample.weights, sample.reports)
-        if self.groups is not None:
-            self.by = Units(self.groups[1], per_unit(sample.row_weights, self.groups), sample.reports)
+        self.by = Units(sample.row_weights if self.groups is None else per_unit(sample.row_weights, self.groups))
         self.block = _blocks(self.by)
         self.H = np.zeros((int(self.block.max()) + 1,) * 2)
         self._waiting: list[tuple[Array, Array]] = []
@@ -130,7 +119,7 @@ class ViewSums:
 
     def _keep(self) -> None:
         """Keep what each unit adds, instead of recomputing it when it is asked for."""
-        self.lasting, self.h = True, 0.0 * ones(self.by.number, self.sample.reports)
+        self.lasting, self.h = True, 0.0 * self.by.weights
         self.influence = self.h.__getitem__
 
     def add_view(self, view: View) -> None:
@@ -147,7 +136,7 @@ class ViewSums:
         self._waiting.append((table.reshape(blocks, m), about[3]))
         if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
             self.add_waiting()
-        slope = np.zeros(0 if self.groups is None else self.by.number)
+        slope = np.zeros(0 if self.groups is None else len(self.h))
         if self.sample.tensors:
             about = tuple([to_device_of(y, self.sample.reports) for y in about])
         pulls, means, weights, rates, totals = about
@@ -155,9 +144,9 @@ class ViewSums:
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:
-                self.slope += 4 * dot(each, each)
+                self.slope += 4 * float((each * each).sum())
             else:
-                slope += np.bincount(unit, each, self.by.number)
+                slope += np.bincount(unit, each, len(self.h))
             own = x * x if entries.left is None else entries.left[2][start : start + len(x)]
             start += len(x)
             own_part = rates[cell] * (x * totals[cell] - own) if self.lasting else None
@@ -312,12 +301,11 @@ def even_parts(
 
 def _blocks(by: Units) -> Array:
     """The block of each unit, in turn; units without weight are none."""
-    counted = by.number if by.weights is None else int((by.weights != 0).sum())
-    blocks, before = min(BLOCKS, max(1, counted)), 0
-    xp = namespace(by.near)
-    out = xp.empty(by.number, dtype=xp.uint8, device=by.near.device)
+    blocks, before = min(BLOCKS, max(1, int((by.weights != 0).sum()))), 0
+    xp = LIBRARY[type(by.weights)]
+    out = xp.empty(len(by.weights), dtype=xp.uint8, device=by.weights.device)
     for units in by.blocks():
-        number = before + (by.weight(units) > 0).cumsum(0)
+        number = before + (by.weights[units] > 0).cumsum(0)
         out[units] = xp.clip(number - 1, 0, None) % blocks
         before = int(number[-1])
     return out  # type: ignore[no-any-return]  # an array or a tensor
@@ -330,7 +318,7 @@ def _row_influence(view: View, a: Array, total: Array, rows: slice) -> Array:
 
 def over(numerator: Array, denominator: Array) -> Array:
     """The ratio, 0 where there is nothing to divide by."""
-    some, where = denominator > 0, namespace(denominator).where
+    some, where = denominator > 0, LIBRARY[type(denominator)].where
     return where(some, numerator / where(some, denominator, 1.0), 0.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 
@@ -344,7 +332,7 @@ def _unit(sample: Sample) -> float:
 
 def _surprise(w: Array, squares: Array) -> Array:
     """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
-    return namespace(w).minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
+    return LIBRARY[type(w)].minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
 
 
 def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple[Array, float, float]:
@@ -352,7 +340,7 @@ def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple
     squares = x * x
     surprise = _surprise(w, squares / unit_sq)
     every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
-    return cell_totals(cell, every, m), float(surprise.sum()), dot(w, surprise)
+    return cell_totals(cell, every, m), float(surprise.sum()), float((w * surprise).sum())
 
 
 @dataclass(frozen=True)

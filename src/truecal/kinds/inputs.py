@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import compiled_loops, device_backend, is_tensor, on_cpu, on_device, to_device_of
+from ..core.arrays import HOST, compiled_loops, device_backend, on_cpu, on_device, to_device_of
 from ..core.data import as_array, row_blocks, shown, wide_blocks
 from ..core.frames import column_classes
 from ..core.properties import Binary, Classwise, Confidence, Property
@@ -77,7 +77,7 @@ class Inputs:
 
     def on_host(self) -> Inputs:
         """The same in numpy's arrays, for what is not computed on a GPU."""
-        if not is_tensor(self.reports):
+        if isinstance(self.reports, HOST):
             return self
         y, reports, weights = (
             None if x is None else np.asarray(on_cpu(x)) for x in (self.y, self.reports, self.weights)
@@ -174,7 +174,7 @@ class Inputs:
         """
         if self.n_reports > _MOST_COMPARED:
             return 0
-        if is_tensor(self.reports):
+        if not isinstance(self.reports, HOST):
             return self.on_host().copies()
         if self._rounded():
             return 0

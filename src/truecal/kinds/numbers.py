@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.arrays import doubled, is_tensor, namespace, on_cpu
+from ..core.arrays import HOST, LIBRARY, doubled, on_cpu
 from ..core.data import as_array, check_positive_int, check_report_table, check_same_length, check_weights, shown
 from ..core.frames import matching_rows
 from ..core.parameters import described
@@ -122,7 +122,7 @@ class Distribution(OfScale):
         return np.searchsorted(points, y, side="left"), reports
 
     def sample(self, y: Array, reports: Array, weights: Array | None = None) -> Sample:
-        steps = namespace(reports).arange(reports.shape[1], device=y.device)
+        steps = LIBRARY[type(reports)].arange(reports.shape[1], device=y.device)
         came = doubled(y[:, None] <= steps)
         about: dict[str, Any] = {"distributions": intervals(reports), "labels": y} | unit_weights(weights)
         return Sample(self.kind, reports, values=came, shares=self.shares, **about)
@@ -147,9 +147,9 @@ def outcomes_of(y_true: Any, rows: int | None = None) -> Array:
 def intervals(reports: Array) -> Array:
     """(n, T + 1): the chances of the intervals between thresholds, from F (n, T)."""
     whole = doubled(reports)
-    xp = namespace(whole)
+    xp = LIBRARY[type(whole)]
     ends = xp.zeros_like(whole[:, :1])
-    along: dict[str, Any] = {"dim" if is_tensor(whole) else "axis": 1}
+    along: dict[str, Any] = {"axis" if isinstance(whole, HOST) else "dim": 1}
     return xp.diff(xp.concatenate([ends, whole, ends + 1], **along), **along).clip(0.0, 1.0)  # type: ignore[no-any-return]  # an array or a tensor
 
 

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.arrays import doubled, namespace, to_device_of
+from ..core.arrays import LIBRARY, doubled, to_device_of
 from ..core.data import as_array, check_weights
 from ..core.labels import check_multiclass
 from ..core.losses import LOSSES, Loss, define_loss
@@ -81,7 +81,7 @@ def came_below(y: Array, proba: Array) -> Array:
     """(n, k − 1): whether class j or one below came, or how much of a label distribution."""
     if y.ndim == 2:
         return below(y)
-    steps = namespace(proba).arange(proba.shape[1] - 1, device=y.device)
+    steps = LIBRARY[type(proba)].arange(proba.shape[1] - 1, device=y.device)
     return doubled(y[:, None] <= steps)  # type: ignore[no-any-return]  # an array or a tensor
 
 

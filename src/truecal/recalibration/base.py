@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from truecal.core.arrays import device_backend, is_tensor, namespace, on_cpu, on_device
+from truecal.core.arrays import HOST, LIBRARY, device_backend, on_cpu, on_device
 from truecal.core.data import (
     as_array,
     check_logits,
@@ -83,7 +83,7 @@ def device_logits() -> Any:
 
 def on_host(x: Any) -> Any:
     """A tensor of results as numpy's."""
-    return x.cpu().numpy() if is_tensor(x) else x
+    return x.cpu().numpy() if not isinstance(x, HOST) else x
 
 
 def read_logits(values: Floats) -> Logits:
@@ -100,7 +100,7 @@ def read_logits(values: Floats) -> Logits:
 
 def softmax_of(values: Floats) -> Floats:
     """The softmax of each row, for logits of any size."""
-    if is_tensor(values):
+    if not isinstance(values, HOST):
         return values.softmax(1)  # type: ignore[no-any-return, attr-defined]  # a tensor
     with np.errstate(over="ignore"):  # the difference of two huge logits is -inf, whose exponential is the right 0
         return softmax(values)
@@ -222,7 +222,7 @@ class Recalibrator(Classifier, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         """The class of largest recalibrated probability; the first one wins a tie."""
         check_is_fitted(self)
         logits = self._logits(self._read(X, reset=False))
-        top = logits.argmax(1).cpu().numpy() if is_tensor(logits) else np.argmax(logits, axis=1)
+        top = logits.argmax(1).cpu().numpy() if not isinstance(logits, HOST) else np.argmax(logits, axis=1)
         return np.asarray(self.classes_[top])
 
     def _read(self, X: Any, *, reset: bool) -> Logits:
@@ -313,7 +313,7 @@ class Recalibrator(Classifier, OneToOneFeatureMixin, TransformerMixin, BaseEstim
 
 def _to_device_of(X: Any, found: Floats) -> Floats:
     """Return what a map found as a tensor on the device of X, where X is on a GPU."""
-    if not on_device(X) or is_tensor(found):
+    if not on_device(X) or not isinstance(found, HOST):
         return found
     backend = device_backend()
     return backend.like(found, backend.tensor(X))  # type: ignore[no-any-return]  # a module loaded by name
@@ -323,7 +323,7 @@ def _refuse_probabilities(logits: Logits, name: str) -> None:
     """Raise where rows look like probabilities: their softmax would be a nearly uniform prediction."""
     if logits.bottom.min() < -ROUNDING or logits.top.max() > 1 + ROUNDING:
         return
-    sums = logits.values.sum(axis=1, dtype=namespace(logits.values).float64)
+    sums = logits.values.sum(axis=1, dtype=LIBRARY[type(logits.values)].float64)
     if (abs(sums - 1) <= ROW_SUM_SLACK).all():
         raise ValueError(
             f"X looks like probabilities (entries in [0, 1], every row sums to 1), and {name}() takes logits: "

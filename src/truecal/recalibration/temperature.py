@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from truecal.core.arrays import is_tensor, namespace
+from truecal.core.arrays import HOST, LIBRARY
 from truecal.recalibration.base import (
     Codes,
     Float64s,
@@ -74,7 +74,7 @@ class Slopes:
 
 def label_gap(data: ValidationData) -> Float64s:
     """The logit of each row's own class, less the largest of the row."""
-    if is_tensor(data.logits.values):
+    if not isinstance(data.logits.values, HOST):
         # a module loaded by name
         return device_logits().own_logits(data.logits.values, data.y) - data.logits.top  # type: ignore[no-any-return]  # an array or a tensor
     return np.asarray(data.logits.values[np.arange(len(data.y)), data.y] - data.logits.top)
@@ -82,7 +82,7 @@ def label_gap(data: ValidationData) -> Float64s:
 
 def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Any, Any]]:
     """Blocks of rows, where they lie: x = b (z - max z), at least GONE, and exp x."""
-    if is_tensor(logits.values):
+    if not isinstance(logits.values, HOST):
         yield from device_logits().exponents(logits.values, b)
         return
     parts = blocks(*logits.values.shape)
@@ -97,7 +97,7 @@ def exponents(logits: Logits, b: float) -> Iterator[tuple[slice, Any, Any]]:
 
 def slopes_at(data: ValidationData, b: float) -> Slopes:
     """One pass over the logits: the derivatives of the mean of log sum_j exp(x_ij) - x_iy, x = b (z - max z)."""
-    sums, vecdot = np.zeros(2), namespace(data.logits.values).linalg.vecdot
+    sums, vecdot = np.zeros(2), LIBRARY[type(data.logits.values)].linalg.vecdot
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the right 0
         label = b * label_gap(data)
         for rows, x, e in exponents(data.logits, b):
@@ -113,11 +113,11 @@ def slopes_at(data: ValidationData, b: float) -> Slopes:
 
 def excess_at(data: ValidationData, b: float) -> tuple[float, float]:
     """For separable data: the cross-entropy less its infimum, and b times its slope, to full relative precision."""
-    sums, vecdot = np.zeros(2), namespace(data.logits.values).linalg.vecdot
+    sums, vecdot = np.zeros(2), LIBRARY[type(data.logits.values)].linalg.vecdot
     with np.errstate(over="ignore"):
         for rows, x, e in exponents(data.logits, b):
             z = data.logits.values[rows]
-            largest = z == namespace(z).amax(z, axis=1, keepdims=True)
+            largest = z == LIBRARY[type(z)].amax(z, axis=1, keepdims=True)
             e[largest] = 0  # they alone make the infimum, the mean log of their number
             ties, rest, moment = map(on_host, (largest.sum(1), e.sum(1), vecdot(e, x)))
             sums += np.array([np.log1p(rest / ties), moment / (ties + rest)]) @ data.weight[rows]
@@ -189,7 +189,7 @@ def row_spans(logits: Logits) -> Float64s:
     """Largest minus smallest possible logit of each row."""
     bottom = logits.bottom
     if logits.excluded:
-        if is_tensor(logits.values):
+        if not isinstance(logits.values, HOST):
             return np.asarray(logits.top - device_logits().smallest(logits.values))
         bottom = np.min(logits.values, axis=1, where=np.isfinite(logits.values), initial=np.inf)
     return np.asarray(logits.top - bottom)
@@ -290,7 +290,7 @@ class TemperatureScaling(ScoreMap):
 
 def divide(logits: Logits, temperature: float) -> Floats:
     """Logits over the temperature; where that overflows, less their row maximum, which changes no probability."""
-    if is_tensor(logits.values):
+    if not isinstance(logits.values, HOST):
         gaps: Any = logits.values
         # tensors
         return ((gaps.double() - gaps.amax(1, keepdim=True)) / temperature).to(gaps.dtype)  # type: ignore[no-any-return]  # an array or a tensor

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core.arrays import is_tensor
+from ..core.arrays import HOST
 from ..core.parameters import described
 from ..core.rules import BinCounts
 from ..inference.checks import check_groups
@@ -80,7 +80,7 @@ def compare(
     options: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "task": task, "thresholds": thresholds}
     options |= {"horizons": horizons, "survival": survival, "censoring_by": censoring_by}
     inputs, notes = read_models(y_true, models, options, sample_weight)
-    if groups is not None or overlap != 1 or not all(is_tensor(model.reports) for model in inputs.values()):
+    if groups is not None or overlap != 1 or not all(not isinstance(model.reports, HOST) for model in inputs.values()):
         inputs = {name: model.on_host() for name, model in inputs.items()}
     inputs = {name: with_folds(model, folds) for name, model in inputs.items()}
     first = next(iter(inputs.values()))

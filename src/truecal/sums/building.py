@@ -346,7 +346,7 @@ class Builder:
 
     def _row_sums(self, columns: slice, rows: slice) -> Array:
         """weight, weight·outcome, weight·residual, (weight·residual)² and weight² of each view, for some rows."""
-        residual, w = self.sample.residuals(columns, rows), self.sample.weights_of(rows)
+        residual, w = self.sample.residuals(columns, rows), self.sample.row_weights[rows]
         parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
         return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
 
