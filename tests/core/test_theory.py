@@ -134,7 +134,7 @@ def test_expected_error_is_bias_squared_plus_a_variance_no_report_moves(metric):
 def factor_of_nonempty_bins(y, u) -> float:
     """A known offender: the squared error times the number of bins that are not empty."""
     table = tc.CalibrationError(tc.Binary(), tc.EqualWidth(4)).tables(y, u)[0]
-    return float(table.squared()[0] * (table.count > 0).sum() / len(u) ** 2)
+    return float(table.moments.squared * (table.count > 0).sum() / len(u) ** 2)
 
 
 def size_normalised(y, u) -> float:

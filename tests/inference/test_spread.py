@@ -109,7 +109,7 @@ def test_every_sum_is_its_definition(kind, ties, weighted, clustered, of):
     assert found.even == pytest.approx(even)
     exact = 2 * np.square(pairs).sum()
     assert found.v_exact == (pytest.approx(exact) if kind != "classwise" and not clustered else None)
-    np.testing.assert_allclose(found.by.weight(), np.bincount(units, w * unit))
+    np.testing.assert_allclose(found.by.weights, np.bincount(units, w * unit))
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_the_block_form_estimates_the_closed_form():
 
 def spread(theta, v, c0=0.0, units=400, pairs=100.0):
     h = np.full(units, theta / units)
-    return Spread(theta, h.__getitem__, np.zeros((64, 64)), Units(units, None), v, c0, pairs, (0.5, 0.1))
+    return Spread(theta, h.__getitem__, np.zeros((64, 64)), Units(np.ones(units)), v, c0, pairs, (0.5, 0.1))
 
 
 @pytest.mark.parametrize("theta", [-3.0, -1.0, 0.0, 0.5, 2.5, 9.0])
@@ -223,9 +223,9 @@ def test_scarce_surprises_and_few_units_are_said():
     assert scarce.note == SCARCE_NOTE
     assert scarce.interval(0.95)[1] > spread(0.1, 0.01).interval(0.95)[1]  # as wide as evenly spread surprises make it
     assert spread(0.1, 1.0, units=8).note == FEW_NOTE
-    uneven = Units(40, np.r_[100.0, np.ones(39)])
+    uneven = Units(np.r_[100.0, np.ones(39)])
     one_large = Spread(0.1, np.zeros(40).__getitem__, np.zeros((40, 40)), uneven, None, 0.0, 100.0)
-    assert one_large.units < 2 and one_large.note == FEW_NOTE
+    assert one_large.by.effective < 2 and one_large.note == FEW_NOTE
 
 
 def test_the_difference_of_a_model_and_itself_is_nothing():

@@ -110,6 +110,18 @@ class Bins:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
         return atoms if self.share is None else np.asarray(self.share @ atoms)
 
+    def table(self, atoms: Array) -> Array:
+        """(columns, cells): bin sums of atom sums (atoms, columns), each at its place."""
+        return self.placed(atoms if self.share is None else self.share @ atoms)
+
+    def placed(self, values: Array) -> Array:
+        """(columns, cells): values of the bins that hold rows; crowds of empty bins are left out."""
+        if self.total == (full := len(self.occupied)) or self.total > max(1 << 20, 8 * full):
+            return np.ascontiguousarray(values.T)
+        whole = np.zeros((values.shape[1], self.total))
+        whole[:, self.occupied] = values.T
+        return whole
+
     def tie_variance(self, atoms: Array, squares: Array, sizes: Array) -> Array:
         """(bins, v): the variance of a bin's sum over the orders of divided blocks.
 
@@ -315,10 +327,10 @@ def sorted_cells(reports: Array, starts: Array, ordered: Array, bins: tuple[Bins
     """Cells whose atoms begin at `starts` of the sorted reports. Equal reports share their atom, so that a report finds
     it by its value and no order of the rows is needed."""
     sizes = np.diff(np.append(starts, len(ordered)))
-    first = ordered[to_device_of(starts, ordered)]
     if not isinstance(reports, HOST):
+        first = ordered[to_device_of(starts, ordered)]
         return BinCells(places_among(first, reports, right=True) - 1, sizes, bins)
-    atom = np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
+    first, atom = ordered[starts], np.empty(len(reports), dtype=np.min_scalar_type(len(starts)))
     for rows in row_blocks(len(reports), 32):
         atom[rows] = np.searchsorted(first, reports[rows], side="right") - 1
     return BinCells(atom, sizes, bins)
@@ -365,7 +377,7 @@ def rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: st
     if blocks is None or ties == "row" or not ((blocks(np.minimum(cuts, n - 1))[0] < cuts) & (cuts < n)).any():
         if len(cuts) > MOST_SHARED:
             return atoms_of(n, tuple([Runs.between(each, n) for each in every]), None)
-        return _shared_atoms(n, *(np.asarray(each, np.int64).tobytes() for each in every))
+        return _shared_atoms(n, *[np.asarray(each, np.int64).tobytes() for each in every])
     if ties == "together":
         every = tuple(whole_blocks(each, blocks, n) for each in every)
     return atoms_of(n, tuple([Runs.between(each, n) for each in every]), blocks if ties == "average" else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -316,7 +316,8 @@ class Confidence(_OfTopClass, OfDistributions):
         self, correct: Array, confidence: Array, y: Array, reports: Array, weights: Array | None = None
     ) -> Sample:
         """The sample of rows whose confidence is known, and whether their top class is right."""
-        return replace(TopLabel().sample(correct, confidence, weights), distributions=reports, labels=y)
+        known: dict[str, Any] = {"marks": correct, "wrong": ~correct, "distributions": reports, "labels": y}
+        return Sample(self.kind, confidence, **known, **unit_weights(weights))
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import HOST, LIBRARY, device_backend, doubled, ones, row_products, to_device_of
-from .data import wide_blocks
+from .data import wide_blocks, working_dtype
 from .types import Array
 
 Bounds = tuple[float, float]
@@ -118,6 +118,16 @@ class Sample:
         return not isinstance(self.reports, HOST)
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether it has 0/1 outcomes of single views without weights, whose sums are known from sorted values."""
+        return self.marks is not None and self.weights is None and not self.joint
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating dtype in which its reports are compared with edges."""
+        return working_dtype(self.reports)
+
+    @cached_property
     def rows(self) -> int:
         return len(self.reports)
 
@@ -191,13 +201,13 @@ class Sample:
             return np.atleast_2d(marks).astype(np.float64)
         return np.asarray(marks[None, :] == np.arange(self.views)[columns, None], dtype=np.float64)
 
-    def residuals(self, columns: slice, rows: slice = EVERY) -> Array:
-        """w·(report − outcome) of some views, as (views, rows) float64."""
+    def residuals(self, columns: slice, rows: slice = EVERY, outcome: Array | None = None) -> Array:
+        """w·(report − outcome) of some views, as (views, rows) float64; outcomes that are known are not looked up."""
         if not isinstance(self.reports, np.ndarray):
             return device_backend().residuals(self.take(rows), columns)
         reports = self.reports[None, rows] if self.reports.ndim == 1 else self.reports[rows, columns].T
         r = reports.astype(np.float64)
-        r -= self.outcome(columns, rows)
+        r -= self.outcome(columns, rows) if outcome is None else outcome
         return r if self.weights is None else r * self.weights[rows]
 
     @cached_property

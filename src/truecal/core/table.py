@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -157,9 +157,9 @@ class BinTable:
     def loss_total(self) -> float:
         """Σ w|r|², summed over views, each times its share."""
         assert self.residual_sq is not None
-        return self.totals.residual_sq if self.weight_sq is not None else float(self._over_views(self.residual_sq))
+        return self.totals.residual_sq if self.weight_sq is not None else float(self.over_views(self.residual_sq))
 
-    def _over_views(self, values: Array) -> Any:
+    def over_views(self, values: Array) -> Any:
         """The sum of (views,) or (views, cells) values, each view times its share."""
         if self.shares is None:
             return values.sum()
@@ -167,41 +167,10 @@ class BinTable:
 
     # -- what is read off it ------------------------------------------------------------------------------------------
 
-    def squared(self) -> Array:
-        """Per view, Σ_B S_B² of the residual sums, with what the orders of equal reports leave open."""
-        squares: Array = LIBRARY[type(self.residual)].linalg.vecdot(self.residual, self.residual)
-        return squares + self.tie_variance.sum(-1)  # type: ignore[no-any-return]  # an array or a tensor
-
-    @cached_property
-    def pair_weight(self) -> Array:
-        """Per view and cell, Σ_{i≠j} w_i w_j, on average over the orders of equal reports; 0 for a single row."""
-        weight: Array = self.count * self.count - self.cell_weight_sq
-        if self.weight_variance is not None:
-            weight = weight + self.weight_variance
-        # A single row leaves only rounding, of its own square or of the running sums it was cut from.
-        return weight * (weight > 1e-13 * (self.totals.weight * self.count + self.totals.weight_sq))
-
-    def _pair_rates(self, pair_weight: Array) -> Array:
-        largest: Any = self.totals.largest
-        if self.weight_variance is None:
-            return pair_rates(self.count, self.cell_weight_sq, pair_weight, largest)
-        # Which rows of a divided block are in the cell depends on their order: no sum of the cell bounds their weight.
-        bound = LIBRARY[type(self.count)].where(self.weight_variance > 0, largest**2, self.cell_weight_sq)
-        return pair_rates(self.count, bound, pair_weight, largest)
-
     @cached_property
     def moments(self) -> TableSums:
         """All sums over cells and views."""
-        assert self.residual_sq is not None
-        if self.rule.averages:
-            return self._grid_moments()
-        squares, pair_weight = self.residual * self.residual + self.tie_variance, self.pair_weight
-        rates = self._pair_rates(pair_weight)
-        gaps, paired = rates * (squares - self.residual_sq) / self.totals.weight, pair_weight * (rates > 0)
-        every = (squares, abs(self.residual), self.residual_sq, gaps, paired)
-        totals = [x.sum() if self.shares is None else (self.shares @ x).sum() for x in every]
-        squared, absolute, own, gap, pairs = map(float, totals) if isinstance(gaps, HOST) else totals
-        return TableSums(squared, absolute, own, gap, pairs)
+        return table_sums([self])[0]
 
     def _grid_moments(self) -> TableSums:
         """The same where the cells are those of a grid between which an average cuts."""
@@ -217,13 +186,41 @@ class BinTable:
             found.append(sums.moments())
         return TableSums(*np.sum(found, axis=0).tolist())
 
-    def squared_moments(self) -> TableSums:
-        """Sums for a squared error."""
-        return TableSums(squared=_number(self._over_views(self.squared())))
 
-    def absolute_moments(self) -> TableSums:
-        """Sums for an l1 error."""
-        return TableSums(absolute=_number(self._over_views(abs(self.residual))))
+def table_sums(tables: Sequence[BinTable], only: str = "") -> list[TableSums]:
+    """Return the sums of the tables of one sample at each bin count; `only` those of a raw error, "l1" or "l2"."""
+    if tables[0].rule.averages:
+        return [table._grid_moments() for table in tables]
+    if only:
+        terms = [abs(t.residual) if only == "l1" else t.residual * t.residual + t.tie_variance for t in tables]
+        whole = [x.sum() if t.shares is None else (t.shares @ x).sum() for t, x in zip(tables, terms, strict=True)]
+        whole = list(map(float, whole)) if isinstance(whole[0], HOST) else whole
+        return [TableSums(absolute=x) if only == "l1" else TableSums(squared=x) for x in whole]
+    one, xp = tables[0], LIBRARY[type(tables[0].count)]
+    parts = [
+        xp.stack([t.count, t.residual, t.tie_variance, t.residual_sq, t.count if t.weight_sq is None else t.weight_sq])
+        for t in tables
+    ]
+    weight, residual, variance, own, weight_sq = xp.concatenate(parts, -1)
+    squares, pairs, bound = residual * residual + variance, weight * weight - weight_sq, weight_sq
+    if one.weight_sq is not None:
+        varies = [xp.zeros_like(t.count) if t.weight_variance is None else t.weight_variance for t in tables]
+        of_weight = xp.concatenate(varies, -1)
+        pairs = pairs + of_weight
+        # Which rows of a divided block are in a cell depends on their order: no sum of the cell bounds their weight.
+        bound = xp.where(of_weight > 0, one.totals.largest**2, weight_sq)
+    # A single row leaves only rounding, of its own square or of the running sums it was cut from.
+    pairs = pairs * (pairs > 1e-13 * (one.totals.weight * weight + one.totals.weight_sq))
+    rates = pair_rates(weight, bound, pairs, one.totals.largest)
+    gaps = rates * (squares - own) / one.totals.weight
+    every = xp.stack([squares, abs(residual), own, gaps, pairs * (rates > 0)])
+    every = every.sum(1) if one.shares is None else one.shares @ every
+    found, start = [], 0
+    for part in parts:
+        sums = every[:, start : start + part.shape[-1]].sum(1)
+        found.append(TableSums(*(sums.tolist() if isinstance(sums, HOST) else sums)))
+        start += part.shape[-1]
+    return found
 
 
 def _same(a: Array | None, b: Array | None) -> bool:

@@ -11,7 +11,7 @@ from .arrays import LIBRARY, median, on_cpu, stable_order, to_device_of, top_cla
 from .cells import Partition
 from .data import working_dtype
 from .edges import interval_index, nested, read_edges
-from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins, quantile_cuts
+from .rules import BinningRule, CountedRule, Ties, VectorRule, auto_bins
 from .sample import Bounds
 from .types import Array
 
@@ -48,7 +48,7 @@ class ArgmaxQuantile(CountedRule, VectorRule):
         order = order[stable_order(top[order])]
         sizes = np.asarray(on_cpu(LIBRARY[type(top)].bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        cuts = tuple(to_device_of(_cuts_within(starts, sizes, m), reports) for m in self.counts or ())
+        cuts = tuple([to_device_of(_cuts_within(starts, sizes, m), reports) for m in self.counts or ()])
         value, group = confidence[order], top[order]
         tied: Array = group != group
         tied[1:] = (value[1:] == value[:-1]) & (group[1:] == group[:-1])
@@ -60,9 +60,10 @@ class ArgmaxQuantile(CountedRule, VectorRule):
 
 def _cuts_within(starts: Array, sizes: Array, m: int) -> Array:
     """The cuts of m quantile bins inside each of several runs, and between the runs; bins without rows are left out."""
-    runs = zip(starts.tolist(), sizes.tolist(), strict=True)
-    cuts = np.concatenate([start + np.append(quantile_cuts(size, m), size) for start, size in runs if size])
-    return np.unique(cuts)[:-1]
+    bins = np.minimum(sizes, m)
+    run = np.repeat(np.arange(len(bins)), bins)
+    place = np.arange(1, len(run) + 1) - (bins.cumsum() - bins)[run]
+    return np.asarray(starts[run] + place * sizes[run] // bins[run])[:-1]
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 from weakref import ref
 
@@ -21,7 +21,7 @@ from ..inference import calibration
 from ..inference.bands import bands_of
 from ..inference.binned_sample import BinnedSample, SampleCells
 from ..inference.calibration import CalibrationTest
-from ..inference.checks import TimeBlocks, counts_of, draws_for_band, pairs_left_out
+from ..inference.checks import TimeBlocks, draws_for_band, pairs_left_out
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.level_tests import OWN, own_test
@@ -226,8 +226,9 @@ class _Work:
         sample = self.inputs.sample(name)
         metric, headline, listed = self._with_counts(name, sample)
         key = (sample.kind, metric.binning, metric.ties)
-        frozen = BinnedSample.of(metric, sample, self.shared.get(key))
-        self.shared[key] = frozen.cells
+        if key not in self.shared:
+            self.shared[key] = SampleCells(sample, metric.binning, metric.ties)
+        frozen = BinnedSample(metric, sample, self.shared[key])
         if metric.norm == "l1":
             found.errors += self._absolute(name, frozen, headline)
             return
@@ -240,7 +241,7 @@ class _Work:
                 shown, bins = COMPOSED[name], headline
                 if self.inputs.own is not None and name == self.main:
                     shown, own = OWN, BinnedSample.of(OWN, self.inputs.own.sample(self.inputs.weights))
-                    (bins,), (by_count[headline],) = own.counts, spreads(own, self.clusters, folds=self.folds)
+                    (bins,), (by_count[headline],) = own.error.counts, spreads(own, self.clusters, folds=self.folds)
                 self._add_gap(name, shown, by_count[headline], bins)
 
     def views(self) -> None:
@@ -257,30 +258,15 @@ class _Work:
 
     def _with_counts(self, name: str, sample: Sample) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:
         """The named error at every bin count that is measured, the one in summaries, and those that have a row."""
-        metric, asked = self.inputs.error(name), self.settings.n_bins
-        if not metric.binning.has_counts:
-            return metric, None, counts_of(metric.binning)
-        automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(sample.rows, sample.views)
-        counts: tuple[int, ...] = asked or several_bins(sample.rows)
-        if asked is None:
-            few = max(1, 2 * sample.rows // 5)  # the usual ECE has its bins however few rows there are
-            headline = automatic if metric.norm == "l1" else min(automatic, few)
-            counts = tuple(sorted({*counts, headline}))
-        else:
-            headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
-        if metric.binning.width(sample.views) > 1:
-            counts = vector_bins(counts, sample.rows, sample.views)
-            headline = min(counts, key=lambda m: abs(m - (headline or 1)))
-            if asked is not None and counts != asked:
-                self.found.note(
-                    f"full errors use {bins_text(counts)} within each top class: with more there would be more cells "
-                    "than rows, and the error would be the Brier loss alone"
-                )
-        every = counts
-        if metric.binning.open and metric.norm == "l2" and not metric.property.vector:
-            # Those of a diagram, whether this error has one or not: errors of the same bins share their tables.
-            every = tuple(sorted({*counts, min(self.settings.diagram_bins, sample.rows)}))
-        return metric.with_bins(every), headline, every if asked is None and name in self.with_gap else counts
+        asked, gap = self.settings.n_bins, name in self.with_gap
+        about = (sample.rows, sample.views, asked, self.settings.diagram_bins, gap)
+        metric, headline, listed = at_counts(self.inputs.error(name), *about)
+        if asked is not None and metric.binning.width(sample.views) > 1 and listed != asked:
+            self.found.note(
+                f"full errors use {bins_text(metric.binning.counts)} within each top class: with more there would be "
+                "more cells than rows, and the error would be the Brier loss alone"
+            )
+        return metric, headline, listed
 
     def _spreads(self, name: str, frozen: BinnedSample, headline: int | None) -> dict[int | None, Spread]:
         """The spread of the gap at the counts people asked for, or at the headline one alone."""
@@ -293,12 +279,12 @@ class _Work:
             self.found.note(f"the gap of {name} has no interval: too many rows and classes")
             return {}
         wanted = self.settings.n_bins or (headline,)
-        chosen = tuple(c for c, m in enumerate(frozen.counts) if m in wanted)
+        chosen = tuple(c for c, m in enumerate(frozen.error.counts) if m in wanted)
         every = spreads(frozen, self.clusters, counts=chosen, folds=self.folds)
         if self.folds is not None and any(spread.note for spread in every):
             self.found.note(f"the gap of {name} is left out: too few rows share a fold and a bin")
             return {}
-        return {frozen.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
+        return {frozen.error.counts[c]: spread for c, spread in zip(chosen, every, strict=True)}
 
     def _add_gap(self, name: str, error: CalibrationError, spread: Spread, n_bins: int | None) -> None:
         word, rows = self.found.direction.word, self.inputs.n_samples
@@ -314,16 +300,16 @@ class _Work:
         by_count: dict[int | None, Spread],
     ) -> list[ErrorValue]:
         """Rows of a squared error, one per listed bin count."""
-        inside = [None] * len(frozen.counts)
+        inside = [None] * len(frozen.error.counts)
         if self.clusters is not None:
             inside = within_parts(frozen, self.clusters).sum(axis=1).tolist()
         rows, score = [], self._score(name, frozen)
-        for terms, m, within in zip(frozen.parts, frozen.counts, inside, strict=True):
+        for terms, m, within in zip(frozen.parts, frozen.error.counts, inside, strict=True):
             if m not in listed:
                 continue
             spread = by_count.get(m)
             if self.folds is not None and name in self.with_gap:  # pairs of one fold only, or none
-                terms = terms._replace(gap_sq=np.nan if spread is None else spread.theta)
+                terms = terms._replace(gap=np.nan)
             about: dict[str, Any] = {"score": score, "headline": m == headline, "within": within}
             rows.append(squared_error(name, frozen.error, m, terms, spread, self.settings.level, **about))
         return rows
@@ -333,10 +319,11 @@ class _Work:
         error, sample = frozen.error, frozen.sample
         if self.folds is not None and name in self.with_gap:
             return sum(share * error.score(fold) for share, fold in by_fold(sample, self.folds))
-        found = next((found for reports, found in self.cuts if reports() is sample.reports), None)
-        if found is None:  # errors of the same reports share what is summed over cuts
-            found = squares_and_gap(sample, pairs_left_out(sample, self.clusters))
-            self.cuts.append((ref(sample.reports), found))
+        for reports, found in self.cuts:  # errors of the same reports share what is summed over cuts
+            if reports() is sample.reports:
+                return error.score_from(sample, *found)
+        found = squares_and_gap(sample, pairs_left_out(sample, self.clusters))
+        self.cuts.append((ref(sample.reports), found))
         return error.score_from(sample, *found)
 
     def _absolute(self, name: str, frozen: BinnedSample, headline: int | None) -> list[ErrorValue]:
@@ -350,14 +337,14 @@ class _Work:
                 nulls = null_bands(frozen.on_host, settings.level, draws, settings.seed)
             else:
                 self.found.note(f"{name} has no null band: it needs more draws")
-        each = zip(frozen.counts, values, nulls, strict=True)
+        each = zip(frozen.error.counts, values, nulls, strict=True)
         return [plain_error(name, frozen.error, m, value, m == headline, null) for m, value, null in each]
 
     def _reliability(self, name: str, frozen: BinnedSample) -> Reliability:
         """Quantile bins of the error, one table for all views, with bands where the plan allows."""
         settings, sample = self.settings, frozen.sample
         m = min(settings.diagram_bins, sample.rows)
-        place = frozen.counts.index(m)
+        place = frozen.error.counts.index(m)
         bands = None
         if not self._dependent(frozen):
             draws = settings.plan.bands(sample)
@@ -387,16 +374,16 @@ class _Work:
 
     def losses(self) -> Iterator[LossValue]:
         """Every loss that is defined here, with its interval."""
-        every = list(loss_values_of(self.inputs))
+        names, every = zip(*loss_values_of(self.inputs), strict=True)
 
         def interval(losses: Losses) -> IntervalEstimate:
             return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
 
-        means: Iterable[IntervalEstimate] = map(interval, (losses for _, losses in every))
+        means: Iterable[IntervalEstimate] = map(interval, every)
         if self.inputs.n_reports >= DISPATCH.parallel_views and isinstance(self.inputs.reports, HOST):
             with ThreadPoolExecutor(THREADS) as pool:
-                means = list(pool.map(interval, (losses for _, losses in every)))
-        for (name, losses), mean in zip(every, means, strict=True):
+                means = list(pool.map(interval, every))
+        for name, losses, mean in zip(names, every, means, strict=True):
             if mean.note == INFINITE:
                 number = sum(int(LIBRARY[type(values.value)].isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))
@@ -407,6 +394,32 @@ class _Work:
 def several_folds(inputs: Inputs) -> Groups | None:
     """The folds of cross-validated predictions, where there are several."""
     return None if inputs.folds is None or inputs.folds[1] < 2 else inputs.folds
+
+
+@lru_cache(maxsize=256)
+def at_counts(
+    metric: CalibrationError, rows: int, views: int, asked: tuple[int, ...] | None, diagram_bins: int, gap: bool
+) -> tuple[CalibrationError, int | None, tuple[int | None, ...]]:
+    """An error at every bin count that is measured, the one in summaries, and those that have a row; `gap`: whether it
+    has a gap with an interval."""
+    if not metric.binning.has_counts:
+        return metric, None, metric.counts
+    automatic = DEFAULT_BINS if metric.norm == "l1" else metric.binning.auto(rows, views)
+    counts: tuple[int, ...] = asked or several_bins(rows)
+    if asked is None:
+        few = max(1, 2 * rows // 5)  # the usual ECE has its bins however few rows there are
+        headline = automatic if metric.norm == "l1" else min(automatic, few)
+        counts = tuple(sorted({*counts, headline}))
+    else:
+        headline = min(counts, key=lambda m: abs(np.log(m / automatic)))
+    if metric.binning.width(views) > 1:
+        counts = vector_bins(counts, rows, views)
+        headline = min(counts, key=lambda m: abs(m - headline))
+    every = counts
+    if metric.binning.open and metric.norm == "l2" and not metric.property.vector:
+        # Those of a diagram, whether this error has one or not: errors of the same bins share their tables.
+        every = tuple(sorted({*counts, min(diagram_bins, rows)}))
+    return metric.with_bins(every), headline, every if asked is None and gap else counts
 
 
 def vector_bins(n_bins: tuple[int, ...], n: int, k: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def squared_error(
 ) -> ErrorValue:
     """A squared error as loss + U, with gap and score; `within` is the part of U inside clusters."""
     u = terms.U - (within or 0.0)
-    gap_sq = terms.gap_sq if spread is None else spread.theta
+    gap = terms.gap if spread is None else 100 * signed_root(spread.theta)
     return ErrorValue(
         name,
         error.symbol,
@@ -142,20 +143,18 @@ def squared_error(
         headline,
         loss=terms.loss,
         U=u,
-        gap=100 * signed_root(gap_sq) if np.isfinite(gap_sq) else None,
+        gap=gap if np.isfinite(gap) else None,
         score=score,
         within=within,
-        **interval_ends(spread, u, level),
+        **({} if spread is None else interval_ends(spread, u, level)),
     )
 
 
-def interval_ends(spread: Spread | None, u: float, level: float) -> dict[str, float]:
+def interval_ends(spread: Spread, u: float, level: float) -> dict[str, float]:
     """Intervals of the gap in points, and of U, which is the squared gap in other units."""
-    if spread is None:
-        return {}
     low, high, _ = spread.interval(level)
-    moved = {name: u + spread.unit * (end - spread.theta) for name, end in (("U_low", low), ("U_high", high))}
-    return moved | {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
+    ends = {"U_low": u + spread.unit * (low - spread.theta), "U_high": u + spread.unit * (high - spread.theta)}
+    return ends | {"gap_low": 100 * signed_root(low), "gap_high": 100 * signed_root(high)}
 
 
 def gap_value(
@@ -178,8 +177,8 @@ def gap_value(
 
 def errors_with_gap() -> tuple[str, ...]:
     """The errors that have a gap with an interval and a reliability diagram; the first that applies is the headline."""
-    names = [name for name, error in COMPOSED.items() if error.has_gap]
-    return tuple(sorted(names, key=lambda name: COMPOSED[name].property.picks_outcome))
+    found = [(error.property.picks_outcome, name) for name, error in COMPOSED.items() if error.has_gap]
+    return tuple([name for _, name in sorted(found, key=itemgetter(0))])
 
 
 def infinite_text(name: str, rows: int) -> str:

@@ -116,7 +116,7 @@ def bands_of(
                     rows.append(_normal_band(metric.property, sample, piece.cells, place, j, normal))
                     continue
                 rows.append(_view_band(sample, piece.cells, place, j, draws, level, rng))
-    width = max(row.shape[1] for row in rows)
+    width = max([row.shape[1] for row in rows])
     wide = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=np.nan) for row in rows]
     count, report, outcome, low, high = np.stack(wide, axis=1)
     if sample.weight_exponent > 900:

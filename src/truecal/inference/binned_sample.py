@@ -9,12 +9,11 @@ from functools import cached_property
 from ..core.cells import Piece
 from ..core.rules import BinningRule
 from ..core.sample import Sample
-from ..core.table import BinTable
+from ..core.table import BinTable, TableSums, table_sums
 from ..core.types import Array, Groups
-from ..sums.building import Tables, needs_cells
+from ..sums.building import Tables
 from ..sums.errors import CalibrationError, ErrorTerms
 from ..sums.tabulate import in_unit, stacked_tables, whole_tables
-from .checks import counts_of
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
 MOST_KEPT = 1 << 23
@@ -51,7 +50,7 @@ class SampleCells:
     @cached_property
     def _needed(self) -> bool:
         """Whether tables would have to make the same cells."""
-        return not self.sample.tensors and needs_cells(self.sample, self.ties)
+        return not self.sample.tensors and (self.ties == "row" or not self.sample.plain)
 
     @cached_property
     def _worth(self) -> bool:
@@ -78,6 +77,11 @@ class SampleCells:
         if rule.averages or not small or not wanted:
             return None
         return stacked_tables(sample, rule, self.ties, cells)
+
+    @cached_property
+    def sums(self) -> list[TableSums] | None:
+        """The sums of these tables."""
+        return None if self.tables is None else table_sums(self.tables)
 
 
 def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
@@ -107,8 +111,8 @@ class BinnedSample:
     @cached_property
     def parts(self) -> tuple[ErrorTerms, ...]:
         """Error, loss, U and gap at each bin count."""
-        if self.cells.tables is not None:
-            return tuple([self.error.parts_in(table) for table in self.cells.tables])
+        if self.cells.sums is not None:
+            return self.error.parts_of(self.cells.sums, self.sample.totals, self.sample.averaged)
         return self.error.parts(self.sample, cells=self.cells.for_tables)
 
     @cached_property
@@ -133,4 +137,4 @@ class BinnedSample:
     @cached_property
     def counts(self) -> tuple[int | None, ...]:
         """The bin counts as people asked for them; (None,) for a rule without any."""
-        return counts_of(self.error.binning)
+        return self.error.counts

@@ -47,7 +47,7 @@ def block_spread(table: BinTable, residual: Array, weight: Array, theta: float |
         theta=theta,
         influence=each.__getitem__,
         H=H,
-        by=Units(blocks, weight[used]),
+        by=Units(weight[used]),
         c0=cells.c0,
         pairs=cells.pairs,
         even=cells.even,

@@ -23,7 +23,7 @@ from ..core.words import p_text, points_text
 from ..kinds import TopPredictions
 from ..kinds.own_levels import NAME as OWN_LEVELS
 from ..kinds.own_levels import own_levels
-from ..sums.errors import CalibrationError, signed_root
+from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .checks import check_draws, check_groups, check_level, p_of_draws, read_error, shown_bins
 from .forms import ClassForms, Form, ScalarForms, combined, farthest, limits, tails, words
@@ -363,7 +363,7 @@ def u_test(
     low = 0.0
     if pvalue <= 1 - level:
         ratio = critical(standard.drawn.max(axis=1), level) / standard.observed[best]
-        low = 100 * signed_root(frozen.parts[best].gap_sq) * (1 - float(np.sqrt(np.clip(ratio, 0.0, 1.0))))
+        low = frozen.parts[best].gap * (1 - float(np.sqrt(np.clip(ratio, 0.0, 1.0))))
     bins, rows, name = shown_bins(frozen.error), frozen.sample.rows, details[best].name
     about = (pvalue, name, null, bins, draws, details, rows, rows, frozen.error.symbol)
     return CalibrationTest(*about, level=level, low_gap=max(low, 0.0), reason=name)
@@ -461,10 +461,10 @@ def omnibus_test(
         made = _Made.of(sample.on_host(), seed, rng)
         low = made.least(values, critical(loud.max(axis=1)[1:], level))
         reason = made.reason(best, strongest, float(low[forms.forms.index(best)]), names)
-    details = tuple(
+    details = [
         FormDetail(form.name, draws_pvalue(column[0], column[1:]), low=float(least))
         for form, column, least in zip(forms.forms, values.T, low, strict=True)
-    )
+    ]
     shown = forms.scalar.forms if isinstance(forms, ClassForms) else forms.forms
     return CalibrationTest(
         pvalue=pvalue,
@@ -472,7 +472,7 @@ def omnibus_test(
         null=null,
         n_bins=None,
         n_resamples=draws,
-        details=details,
+        details=tuple(details),
         n_samples=rows,
         tested=sample.rows,
         name="several forms",

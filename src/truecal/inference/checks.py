@@ -9,7 +9,7 @@ import numpy as np
 from ..core.arrays import on_cpu
 from ..core.cut_score import Sides
 from ..core.data import as_array, check_positive_int, check_seed, shown
-from ..core.rules import BinCounts, BinningRule
+from ..core.rules import BinCounts
 from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..core.words import p_text
@@ -201,13 +201,8 @@ def effective_number(weights: Array) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def counts_of(rule: BinningRule) -> tuple[int | None, ...]:
-    """The bin counts of a rule as people asked for them; (None,) for a rule without any."""
-    return (rule.n_cells,) if rule.counts is None else rule.counts
-
-
 def shown_bins(error: CalibrationError) -> int | tuple[int, ...] | None:
     """The bin counts of an error: a number, a tuple where several were asked for, None where the rule has none."""
-    counts = counts_of(error.binning)
+    counts = error.counts
     # one count or a tuple, as asked for
     return counts if error.binning.several else counts[0]  # type: ignore[return-value]

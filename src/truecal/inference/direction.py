@@ -106,7 +106,7 @@ class MeanGap(Result):
         pvalues = [p if p == p else 2.0 for p in (self.pvalue, self.spread_pvalue)]
         looks = 1 if self.spread_pvalue != self.spread_pvalue else 2
         first = min(pvalues) * looks <= self.clear
-        level, spread = (first and (p == min(pvalues) or p <= self.clear) for p in pvalues)
+        level, spread = [first and (p == min(pvalues) or p <= self.clear) for p in pvalues]
         points = 100 * self.gap
         if self.confidence:
             return Direction("", ("over-confident" if points > 0 else "under-confident") if level else "", points)

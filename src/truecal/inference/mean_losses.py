@@ -16,7 +16,8 @@ what a row's own range says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -243,16 +244,17 @@ def mean_interval(
     estimate = sums.total / sums.weight
     if trouble in (INFINITE, UNBOUNDED, SCARCE):
         return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, trouble)
-    units = Units.of(sums)
     alpha = (1 - level) / comparisons
     if trouble:
-        return _t_interval(units.units, estimate, alpha, comparisons, trouble)
+        return _t_interval(sums.units, estimate, alpha, comparisons, trouble)
+    units = Units.of(sums)
     z = float(-ndtri(alpha / 2))
     centre, se = map(float, units.ends(z * z))
     half = float(units.factor(z)) * se
     low, high = max(centre - half, losses.least), min(centre + half, np.inf if losses.least < 0 else sums.most)
-    if losses.unbounded and losses.least >= 0 and sums.by_range[0] > 0:
-        unseen = float(-np.log(alpha / 2) / units.effective * sums.by_range[1] / sums.by_range[0])
+    by, by_high = sums.by[1, :2].tolist()
+    if losses.unbounded and losses.least >= 0 and by > 0:
+        unseen = float(-np.log(alpha / 2) / units.effective * by_high / by)
         high = max(high, min(estimate + unseen, sums.most))
     low, high = min(low, estimate), max(high, estimate)
     return IntervalEstimate(estimate, low, high, se, min(1.0, comparisons * units.pvalue()))
@@ -319,17 +321,15 @@ class _Sums:
 
     clusters: Array | None
     """(2, clusters): w·value and w of each cluster."""
-    rows: Moments = field(default_factory=Moments)
+    rows: Moments = Moments()
     total: float = 0.0
     weight: float = 0.0
     most: float = 0.0
     infinite: bool = False
     bounded: bool = True
     finite: bool = True
-    by_surprise: Array = field(default_factory=lambda: np.zeros(5))
-    """Σ b, Σ b·high, Σ b·low, Σ b·range and Σ (b·range)², b = w·surprise·range."""
-    by_range: Array = field(default_factory=lambda: np.zeros(5))
-    """The same with b = w·range."""
+    by: Any = 0.0
+    """Σ b, Σ b·high, Σ b·low, Σ b·range and Σ (b·range)² with b = w·surprise·range, and with b = w·range."""
 
     def add(self, values: Values, w: Array, cluster: Array | None) -> None:
         total = w * values.value
@@ -350,14 +350,20 @@ class _Sums:
             self.finite = False
             return
         spread = values.high - values.low
-        sums = LIBRARY[type(spread)].stack([spread, spread * values.high, spread * values.low, spread * spread])
-        self.by_surprise += _range_sums(w * values.surprise, sums)
-        self.by_range += _range_sums(w, sums)
+        stack = LIBRARY[type(spread)].stack
+        sums = stack([spread, spread * values.high, spread * values.low, spread * spread])
+        each = stack([w * values.surprise, w])[:, None] * sums
+        self.by = self.by + np.column_stack([each.sum(2).tolist(), (each[:, 3] ** 2).sum(1).tolist()])
 
     @property
     def ranges(self) -> Array:
         """Sums by how much each row can surprise; where predictions are exactly 0 and 1, by its range alone."""
-        return self.by_surprise if self.by_surprise[0] > 0 else self.by_range
+        return np.asarray(self.by[0] if self.by[0, 0] > 0 else self.by[1])
+
+    @property
+    def units(self) -> Moments:
+        """Those of rows or clusters."""
+        return self.rows if self.clusters is None else Moments.of(*self.clusters)
 
     def trouble(self, unbounded: bool) -> str:
         """Why there is no interval, or what it rests on; nothing where all is well."""
@@ -369,12 +375,6 @@ class _Sums:
             return UNBOUNDED
         carried, carried_sq = self.ranges[3:]
         return SCARCE if unbounded and carried**2 < FEW_ROWS * carried_sq else ""
-
-
-def _range_sums(w: Array, sums: Array) -> Array:
-    """Σ of the rows of `sums`, and of the square of the last one, each value times its weight."""
-    weighted = w * sums
-    return np.array([*weighted.sum(1).tolist(), float((weighted[3] * weighted[3]).sum())])
 
 
 @dataclass(frozen=True)
@@ -395,13 +395,11 @@ class Units:
     def of(sums: _Sums) -> Units:
         rows, (by, high, low) = sums.rows, sums.ranges[:3].tolist()
         hi, lo = (high / by, low / by) if by > 0 else (0.0, 0.0)
-        units, size = rows, 1.0
-        if sums.clusters is not None:
-            units = Moments.of(*sums.clusters)
-            size = units.weight_sq / rows.weight_sq
+        units = sums.units
+        size = 1.0 if sums.clusters is None else units.weight_sq / rows.weight_sq
         return Units(units, rows.weight_sq / rows.weight, size, rows.seen, hi, lo)
 
-    @property
+    @cached_property
     def effective(self) -> float:
         """The effective number of rows or clusters."""
         return self.units.weight**2 / self.units.weight_sq

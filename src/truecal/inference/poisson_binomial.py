@@ -70,23 +70,19 @@ def _law(chances: Array) -> Array:
     """The law of a few draws, along the last axis, by convolving neighbours, then theirs."""
     chances = chances.astype(np.float64)
     laws = np.stack([1 - chances, chances])  # (ones, ..., draws)
-    while laws.shape[-1] > 1 and len(laws) <= _SHORT:
-        laws = laws if laws.shape[-1] % 2 == 0 else _paired(laws)
+    while laws.shape[-1] > 1:
+        if laws.shape[-1] % 2:  # one more law, of certainly nothing
+            nothing = np.zeros((*laws.shape[:-1], 1))
+            nothing[0] = 1.0
+            laws = np.concatenate([laws, nothing], axis=-1)
         first, second, width = laws[..., ::2], laws[..., 1::2], len(laws)
+        if width > _SHORT:
+            laws = np.moveaxis(_convolved(np.moveaxis(first, 0, -1), np.moveaxis(second, 0, -1)), -1, 0)
+            continue
         laws = np.zeros((2 * width - 1, *first.shape[1:]))
         for ones in range(width):
             laws[ones : ones + width] += first * second[ones]
-    while laws.shape[-1] > 1:
-        laws = laws if laws.shape[-1] % 2 == 0 else _paired(laws)
-        laws = np.moveaxis(_convolved(np.moveaxis(laws[..., ::2], 0, -1), np.moveaxis(laws[..., 1::2], 0, -1)), -1, 0)
     return np.asarray(np.moveaxis(laws[: chances.shape[-1] + 1, ..., 0], 0, -1).clip(0.0))
-
-
-def _paired(laws: Array) -> Array:
-    """One more law, of certainly nothing, where their number is odd."""
-    nothing = np.zeros((*laws.shape[:-1], 1))
-    nothing[0] = 1.0
-    return np.concatenate([laws, nothing], axis=-1)
 
 
 def _convolved(first: Array, second: Array) -> Array:

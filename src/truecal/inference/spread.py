@@ -83,14 +83,9 @@ class Spread:
         return self.influence(EVERY)
 
     @property
-    def units(self) -> float:
-        """Kish's effective number of units."""
-        return self.by.effective
-
-    @property
     def freedom(self) -> float:
         """Degrees of freedom: effective units, or blocks of them, less one."""
-        return max(1.0, min(self.units, len(self.H)) - 1.0)
+        return max(1.0, min(self.by.effective, len(self.H)) - 1.0)
 
     @property
     def centred(self) -> Array:
@@ -105,7 +100,7 @@ class Spread:
     @property
     def note(self) -> str:
         """Why no claim rests on this, or nothing."""
-        if self.units < FEW_UNITS or len(self.H) < 4:
+        if self.by.effective < FEW_UNITS or len(self.H) < 4:
             return FEW_NOTE
         return SCARCE_NOTE if self.pairs < SCARCE_PAIRS else ""
 
@@ -191,8 +186,9 @@ def spreads(
         if isinstance(piece.cells, KernelCells):
             sums[0].add_kernel(piece, frozen)
             return
-        bins = (piece.cells.bins[c] for c in labels_of)
-        homes = [np.zeros(0)] * len(chosen) if folds is not None else [each.home(piece.cells.sizes) for each in bins]
+        homes: list[Array] = [np.zeros(0)] * len(chosen)
+        if folds is None:
+            homes = [piece.cells.bins[c].home(piece.cells.sizes) for c in labels_of]
         for j in range(piece.columns.start, piece.columns.stop):
             for c, own, home in zip(chosen, sums, homes, strict=True):
                 atom = piece.cells.atom
@@ -206,13 +202,13 @@ def spreads(
     if compiled is not None:
         compiled.add_to(sums)
     else:
-        pieces = frozen.cells.at(tuple(m for m in (frozen.counts[c] for c in chosen) if m is not None))
+        pieces = frozen.cells.at(tuple([m for m in map(frozen.counts.__getitem__, chosen) if m is not None]))
         large = sample.rows * sample.views >= DISPATCH.parallel_views and not sample.tensors
         _while_next_is_made(add, pieces, large)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
     thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
-    return tuple(spread_of(s, theta, one) for s, theta in zip(sums, thetas, strict=True))
+    return tuple([spread_of(s, theta, one) for s, theta in zip(sums, thetas, strict=True)])
 
 
 def spread_of(sums: ViewSums, theta: float | None, exact: bool) -> Spread:

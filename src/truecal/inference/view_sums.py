@@ -25,6 +25,7 @@ MOST_KEPT = 1 << 17
 """With more rows than this, what each of them adds is recomputed for every use."""
 BLOCKS = 64
 _UNIT_NUMBERS = 4  # that a unit has while a block of them is looked at
+_FEW_ENTRIES = 1 << 14  # kept for the second look at them
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
 _MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
 MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
@@ -124,17 +125,18 @@ class ViewSums:
 
     def add_view(self, view: View) -> None:
         """One view, in blocks of rows, so that millions need no copies of them."""
-        entries = _Entries.of(view, self.groups)
-        m, blocks = entries.cells, len(self.H)
+        every = _Entries.of(view, self.groups)
+        entries = list(every) if every.number <= _FEW_ENTRIES else every
+        m, blocks = every.cells, len(self.H)
         sums, table, one, two = np.zeros((8, m)), np.zeros(blocks * m), 0.0, 0.0
         for cell, unit, w, x in entries:
             found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
             sums, one, two = sums + found, one + ones, two + twos
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
         share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
-        about = self._add_sums(sums, one, two, entries.by_row, share, entries.left)
+        about = self._add_sums(sums, one, two, every.by_row, share, every.left)
         self._waiting.append((table.reshape(blocks, m), about[3]))
-        if sum(len(rates) for _, rates in self._waiting) > _MOST_WAITING:
+        if len(self._waiting) * m > _MOST_WAITING:
             self.add_waiting()
         slope = np.zeros(0 if self.groups is None else len(self.h))
         if self.sample.tensors:
@@ -147,7 +149,7 @@ class ViewSums:
                 self.slope += 4 * float((each * each).sum())
             else:
                 slope += np.bincount(unit, each, len(self.h))
-            own = x * x if entries.left is None else entries.left[2][start : start + len(x)]
+            own = x * x if every.left is None else every.left[2][start : start + len(x)]
             start += len(x)
             own_part = rates[cell] * (x * totals[cell] - own) if self.lasting else None
             if own_part is not None and self.groups is None:

@@ -230,4 +230,4 @@ def tasks() -> dict[str, str]:
 
 def ece_names() -> tuple[str, ...]:
     """The errors that people call ECE, of every kind."""
-    return tuple(dict.fromkeys(kind.usual_ece for kind in KINDS.values() if kind.usual_ece is not None))
+    return tuple(dict.fromkeys([kind.usual_ece for kind in KINDS.values() if kind.usual_ece is not None]))

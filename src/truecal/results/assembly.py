@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from ..core.words import count_text
 from ..evidence.evidence import Evidence
+from ..evidence.values import ErrorValue
+from ..evidence.views import ViewValue
 from ..inference.calibration import FEWEST
-from ..inference.gaps import agreeing
+from ..inference.gaps import Gap, agreeing
 from ..kinds import COMPOSED
 from ..kinds.own_levels import NAME as OWN_LEVELS
 from .evaluation import Evaluation
@@ -62,15 +64,10 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
                 for key, gap in gaps.items()
             }
             gaps = {key: agreeing(gap, rejected, low[key]) for key, gap in gaps.items()}
-            views = tuple(
-                view if rejected or view.pvalue is not None else replace(view, gap=agreeing(view.gap, False, 0.0))
-                for view in views
-            )
+            if not rejected:
+                views = tuple([v if v.pvalue is not None else _not_rejected(v) for v in views])
             errors = tuple(
-                replace(row, gap=gaps[row.error].points, gap_low=gaps[row.error].low, gap_high=gaps[row.error].high)
-                if row.headline and row.error in gaps and row.gap_low is not None
-                else row
-                for row in errors
+                [_with_gap(row, gaps[row.error]) if row.headline and row.gap_low is not None else row for row in errors]
             )
             if not rejected:
                 found = replace(found, direction=replace(found.direction, clear=0.0))
@@ -93,6 +90,15 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
             found, test=test, standing=replace(standing, rows=f"{count_text(found.n_samples)} {rows}", **about)
         )
     return out
+
+
+def _not_rejected(view: ViewValue) -> ViewValue:
+    return replace(view, gap=agreeing(view.gap, False, 0.0))
+
+
+def _with_gap(row: ErrorValue, gap: Gap) -> ErrorValue:
+    """The row in summaries with the interval that agrees with the test."""
+    return replace(row, gap=gap.points, gap_low=gap.low, gap_high=gap.high)
 
 
 def tested(error: str) -> bool:

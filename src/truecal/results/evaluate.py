@@ -162,7 +162,7 @@ def read_settings(
     if errors is None:
         size = inputs.n_reports * models
         heavy = [name for name in names if size > HEAVY.get(name, size)]
-        names = tuple(name for name in names if name not in heavy)
+        names = tuple([name for name in names if name not in heavy])
         if large := [name for name in heavy if HEAVY[name]]:
             notes = (
                 "skipped because they are costly at this size (name them in errors= to measure "

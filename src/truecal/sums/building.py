@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -13,8 +13,7 @@ import numpy as np
 from ..core import dispatch
 from ..core.arrays import compiled_loops
 from ..core.averages import FORM_BLOCK
-from ..core.cells import BinCells, Bins, KernelCells, Piece
-from ..core.data import working_dtype
+from ..core.cells import BinCells, KernelCells, Piece
 from ..core.dispatch import Dispatch
 from ..core.rules import BinningRule
 from ..core.sample import Sample
@@ -23,6 +22,7 @@ from ..core.types import Array
 from . import plain as kernels
 
 Tables = tuple[BinTable, ...]
+_FEW_CELLS, _TILE_REPORTS = 1 << 18, 1 << 20
 
 
 @lru_cache(maxsize=64)
@@ -32,11 +32,6 @@ def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
         return rule.each()
     # every rule with ties is a dataclass
     return tuple(replace(one, ties=ties) for one in rule.each())  # type: ignore[type-var]
-
-
-def needs_cells(sample: Sample, ties: str) -> bool:
-    """Whether tables need the order of the rows: weights, real outcomes, vectors, ties by row; else values will do."""
-    return sample.marks is None or sample.weights is not None or sample.joint or ties == "row"
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class Builder:
             return False
         if self.sample.reports.ndim == 1:
             return self.sample.rows < self.dispatch.sorted_rows
-        edges, views, most = sum(len(e) for e in self.edges), self.sample.views, self.dispatch.unsorted_cells
+        edges, views, most = sum(map(len, self.edges)), self.sample.views, self.dispatch.unsorted_cells
         if self.compiled:
             return edges * views <= 8 * most
         return edges <= max(self.dispatch.unsorted_bins, views) and edges * views <= most
@@ -110,12 +105,13 @@ class Builder:
 
     @cached_property
     def needs_cells(self) -> bool:
-        return needs_cells(self.sample, self.ties)
+        """Whether tables need the order of the rows; else values will do."""
+        return not self.sample.plain or self.ties == "row"
 
     @cached_property
     def edges(self) -> tuple[Array, ...]:
         """For each bin count, all edges of fixed intervals."""
-        return self.rule.table_edges(self.sample.bounds, working_dtype(self.sample.reports)) or ()
+        return self.rule.table_edges(self.sample.bounds, self.sample.dtype) or ()
 
     @cached_property
     def shared_cuts(self) -> Cuts | None:
@@ -234,7 +230,7 @@ class Builder:
 
     def _own_reports(self, columns: slice) -> Array:
         """The reports of some views, as rows of an array that may be overwritten."""
-        reports, dtype = self.sample.reports, working_dtype(self.sample.reports)
+        reports, dtype = self.sample.reports, self.sample.dtype
         if reports.ndim == 1:
             return np.array(reports, dtype=dtype)[None, :]
         return kernels.transposed_tile(reports, columns, dtype)
@@ -250,7 +246,7 @@ class Builder:
 
     def _sorted_where(self, rows: Array) -> Array:
         places = np.flatnonzero(rows)  # without branches: to pick by marks takes seven times as long
-        own = self.sample.reports[places].astype(working_dtype(self.sample.reports), copy=False)
+        own = self.sample.reports[places].astype(self.sample.dtype, copy=False)
         own.sort()
         return own
 
@@ -269,7 +265,7 @@ class Builder:
     def _marked_by_label(self) -> tuple[Array, Array]:
         """The report that each row has for its own label, sorted by label and report, and where those of each start."""
         reports, labels = self.sample.reports, np.asarray(self.sample.marks)
-        own = reports[np.arange(len(labels)), labels].astype(working_dtype(reports), copy=False)
+        own = reports[np.arange(len(labels)), labels].astype(self.sample.dtype, copy=False)
         small = labels.astype(np.min_scalar_type(self.sample.views))  # sorted sooner
         own, ends = own[np.argsort(small, kind="stable")], np.cumsum(np.bincount(labels, minlength=self.sample.views))
         for part in np.split(own, ends[:-1]):
@@ -335,34 +331,51 @@ class Builder:
 
     def general_tables(self, columns: slice) -> Iterator[Tables]:
         """Tables from the one generator of cells."""
-        for piece in self.rule.pieces(self.sample.seen, self.ties, columns):
-            yield from self.piece_tables(piece)
+        return self.piece_tables(self.rule.pieces(self.sample.seen, self.ties, columns))
 
-    def piece_tables(self, piece: Piece) -> Iterator[Tables]:
-        """The tables of one piece, a few of its views at a time."""
-        for tile in piece.tiles(self.sample.rows, 1 << 20):
+    def piece_tables(self, pieces: Iterable[Piece]) -> Iterator[Tables]:
+        """The tables of pieces, a few views at a time: those of several small pieces where all have the same bins."""
+        same: list[tuple[BinCells, slice]] = []
+        for piece in pieces:
             assert isinstance(piece.cells, BinCells)
-            yield self._bin_tables(piece.cells, tile)
+            few = (1 + len(same)) * max(self.sample.rows, sum([bins.total for bins in piece.cells.bins])) <= _FEW_CELLS
+            if same and not (few and piece.cells.bins is same[0][0].bins):
+                yield self._bin_tables(same)
+                same = []
+            *tiles, last = piece.tiles(self.sample.rows, _TILE_REPORTS)
+            for tile in tiles:
+                yield self._bin_tables([(piece.cells, tile)])
+            same.append((piece.cells, last))
+        if same:
+            yield self._bin_tables(same)
 
     def _row_sums(self, columns: slice, rows: slice) -> Array:
         """weight, weight·outcome, weight·residual, (weight·residual)² and weight² of each view, for some rows."""
-        residual, w = self.sample.residuals(columns, rows), self.sample.row_weights[rows]
-        parts = (w, w * self.sample.outcome(columns, rows), residual, np.square(residual), np.square(w))
+        outcome, w = self.sample.outcome(columns, rows), self.sample.row_weights[rows]
+        residual = self.sample.residuals(columns, rows, outcome)
+        parts = (w, w * outcome, residual, np.square(residual), np.square(w))
         return np.concatenate([np.broadcast_to(part, residual.shape) for part in parts])
 
-    def _bin_tables(self, cells: BinCells, columns: slice) -> Tables:
-        views, weighted = len(range(*columns.indices(self.sample.views))), self.sample.weights is not None
-        atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views)
-        weight, _, residual, own, weight_sq = np.moveaxis(atoms.reshape(-1, 5, views), 1, 0)
+    def _bin_tables(self, pieces: Sequence[tuple[BinCells, slice]]) -> Tables:
+        """The tables of consecutive views over the same bins, which hold other rows in each piece."""
+        cells, weighted, found = pieces[0][0], self.sample.weights is not None, []
+        columns = slice(pieces[0][1].start, pieces[-1][1].stop)
+        views = columns.stop - columns.start
+        for each, part in pieces:
+            width = part.stop - part.start
+            found.append(each.sums_of(partial(self._row_sums, part), 5 * width).reshape(-1, 5, width))
+        atoms = found[0] if len(found) == 1 else np.concatenate(found, axis=2)
+        weight, _, residual, own, weight_sq = np.moveaxis(atoms, 1, 0)
+        atoms = atoms.reshape(len(atoms), -1)
         shares = None if self.sample.shares is None else self.sample.shares[columns]
         edges, tables = self.edges if self.few_edges else (), []
         for c, bins in enumerate(cells.bins):
-            sums = _spread_out(bins, bins.sums(atoms)).reshape(5, views, -1)
+            sums = bins.table(atoms).reshape(5, views, -1)
             variance, of_weight = np.zeros_like(sums[0]), None
             if bins.split:
-                variance = _spread_out(bins, bins.tie_variance(residual, own, cells.sizes))
+                variance = bins.placed(bins.tie_variance(residual, own, cells.sizes))
             if bins.split and weighted:
-                of_weight = _spread_out(bins, bins.tie_variance(weight, weight_sq, cells.sizes))
+                of_weight = bins.placed(bins.tie_variance(weight, weight_sq, cells.sizes))
             more = {"weight_sq": sums[4] if weighted else None, "weight_variance": of_weight, "shares": shares}
             tables.append(self.table(c, sums[:4], variance, edges=edges[c] if edges else None, **more))
         return tuple(tables)
@@ -407,12 +420,3 @@ def _row_blocks(cells: KernelCells, residual: Array, weights: Array | None) -> I
         rows = cells.order[start : start + FORM_BLOCK]
         r, w = residual[:, rows], np.ones(len(rows)) if weights is None else weights[rows]
         yield PointBlock(cells.points[start : start + FORM_BLOCK], r, w[None], r * r, (w * w)[None])
-
-
-def _spread_out(bins: Bins, values: Array) -> Array:
-    """(views, cells): values of the bins that hold rows, each at its place; crowds of empty bins are left out."""
-    if bins.total == (full := len(bins.occupied)) or bins.total > max(1 << 20, 8 * full):
-        return np.ascontiguousarray(values.T)
-    whole = np.zeros((values.shape[1], bins.total))
-    whole[:, bins.occupied] = values.T
-    return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -153,12 +153,17 @@ class CalibrationError:
         if scale == "score":
             return self.score(self.read(y_true, y_proba, sample_weight=sample_weight, labels=labels))
         rule, totals, averaged, found = raw_error_sums(self, y_true, y_proba, sample_weight, labels)
-        values = np.array([self._error(sums, totals, averaged) for sums in found])
+        values = self._values(found, totals, averaged)
         if scale == "loss":
             values *= totals.weight**2 / totals.weight_sq
         if scale == "bins":
             values *= np.array(rule.counts, dtype=float)
         return self.present(values)
+
+    @cached_property
+    def counts(self) -> tuple[int | None, ...]:
+        """The bin counts as people asked for them; (None,) for a rule without any."""
+        return self.binning.counts or (self.binning.n_cells,)
 
     @cached_property
     def ties(self) -> str:
@@ -167,17 +172,13 @@ class CalibrationError:
 
     def of(self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None) -> Array:
         """Raw values of a validated sample, one per bin count; cells that are made already are read."""
-        return self._raw(sample, self._moments(sample, False, cells, dispatch))
-
-    def _raw(self, sample: Sample, found: list[TableSums]) -> Array:
-        return np.array([self._error(sums, sample.totals, sample.averaged) for sums in found])
+        return self._values(self._moments(sample, False, cells, dispatch), sample.totals, sample.averaged)
 
     def parts(
         self, sample: Sample, dispatch: Dispatch = DISPATCH, *, cells: Iterable[Piece] | None = None
     ) -> tuple[ErrorTerms, ...]:
         """Error, loss, U and gap of a validated sample, one per bin count; cells made already are read."""
-        found = self._moments(sample, True, cells, dispatch)
-        return tuple([self._parts(sums, sample.totals, sample.averaged) for sums in found])
+        return self.parts_of(self._moments(sample, True, cells, dispatch), sample.totals, sample.averaged)
 
     def _moments(
         self, sample: Sample, squares: bool, cells: Iterable[Piece] | None, dispatch: Dispatch
@@ -196,7 +197,7 @@ class CalibrationError:
         0.0
         """
         self._refuse_misfit(table)
-        return self._error(table.moments, table.totals, 1 if table.joint else table.views)
+        return float(self._values([table.moments], table.totals, 1 if table.joint else table.views)[0])
 
     def parts_of_table(self, table: BinTable) -> ErrorTerms:
         """Error, loss, U and gap read off a table.
@@ -208,11 +209,7 @@ class CalibrationError:
         True
         """
         self._refuse_misfit(table)
-        return self.parts_in(table)
-
-    def parts_in(self, table: BinTable) -> ErrorTerms:
-        """The same of a table that was made for this error."""
-        return self._parts(table.moments, table.totals, 1 if table.joint else table.views)
+        return self.parts_of([table.moments], table.totals, 1 if table.joint else table.views)[0]
 
     def score(self, sample: Sample, left_out: Sides | None = None, dispatch: Dispatch = DISPATCH) -> float:
         """The score of a validated sample, where pairs of rows that depend on each other may be left out.
@@ -248,23 +245,23 @@ class CalibrationError:
         if table.rule not in wanted:
             raise ValueError(f"expected a table of the cells of {wanted[0]!r}, got one of {table.rule!r}")
 
-    def _error(self, sums: TableSums, totals: Totals, averaged: int) -> float:
-        """n⁻¹ or n⁻² times the sum over bins, with the correction."""
+    def _values(self, found: Sequence[TableSums], totals: Totals, averaged: int) -> Array:
+        """n⁻¹ or n⁻² times the sums over bins, with the correction."""
         if self.norm == "l1":
-            return float(sums.absolute / averaged / totals.weight)
-        squared = sums.squared / averaged
-        return float((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
+            return np.array([float(sums.absolute) for sums in found]) / averaged / totals.weight
+        squared = np.array([float(sums.squared) for sums in found]) / averaged
+        return np.asarray((squared + (totals.wrong_sq if self.corrected else 0.0)) / totals.weight**2)
 
-    def _parts(self, sums: TableSums, totals: Totals, averaged: int) -> ErrorTerms:
+    def parts_of(self, found: Sequence[TableSums], totals: Totals, averaged: int) -> tuple[ErrorTerms, ...]:
+        """Error, loss, U and gap from the sums of tables."""
         if self.norm == "l1":
             raise ValueError("norm='l1' has no loss part: n·error = loss + U holds for squared errors")
         wrong_sq = totals.wrong_sq if self.corrected else 0.0
-        return ErrorTerms(
-            error=(sums.squared / averaged + wrong_sq) / totals.weight**2,
-            loss=(sums.own / averaged + wrong_sq) / totals.weight_sq,
-            U=(sums.squared - sums.own) / averaged / totals.weight_sq,
-            gap_sq=sums.gap_sq / averaged if sums.pair_weight > 0 else math.nan,
-        )
+        squared, _, own, gap_sq, pairs = np.array(found, dtype=np.float64).T / averaged
+        gap_sq = np.where(pairs > 0, gap_sq, np.nan)
+        error, loss = (squared + wrong_sq) / totals.weight**2, (own + wrong_sq) / totals.weight_sq
+        u, gap = (squared - own) / totals.weight_sq, 100 * np.copysign(np.sqrt(abs(gap_sq)), gap_sq)
+        return tuple(map(ErrorTerms._make, np.stack([error, loss, u, gap_sq, gap], axis=1).tolist()))
 
     @matching_rows
     def tables(
@@ -281,8 +278,6 @@ class CalibrationError:
         parts = self.parts(sample)
         counts = self.at(sample).binning.counts
 
-        gaps = [100 * signed_root(p.gap_sq) for p in parts]
-
         def each(values: list[float]) -> float | Array:
             return self.present(np.array(values))
 
@@ -290,7 +285,7 @@ class CalibrationError:
             loss=parts[0].loss,
             U=each([p.U for p in parts]),
             error=each([p.error for p in parts]),
-            gap=None if len(parts) == 1 and math.isnan(parts[0].gap_sq) else each(gaps),
+            gap=None if len(parts) == 1 and math.isnan(parts[0].gap_sq) else each([p.gap for p in parts]),
             score=self.score(sample),
             n_samples=sample.rows,
             n_bins=counts if self.binning.several else (counts or (None,))[0],
@@ -313,6 +308,8 @@ class ErrorTerms(NamedTuple):
     """n⁻¹ Σ_{i≠j} G_ij ⟨r_i, r_j⟩, 0 on average for a calibrated predictor."""
     gap_sq: float
     """The debiased mean squared gap between prediction and observed frequency; NaN where no cell holds two rows."""
+    gap: float = math.nan
+    """Its root in points, negative where the debiased square is."""
 
 
 def signed_root(square: float) -> float:

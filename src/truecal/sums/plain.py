@@ -302,8 +302,8 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
     """
     n, k = matrix.shape
     m = len(edges) - 1
-    count, whole, rest, own = (np.zeros(k * m) for _ in range(4))
-    low_whole, low_rest, low_own = (np.zeros(k) for _ in range(3))
+    every, low = np.zeros((4, k * m)), np.zeros((3, k))
+    (count, whole, rest, own), (low_whole, low_rest, low_own) = every, low
     step = max(1, (1 << 18) // k)
     for start in range(0, n, step):
         block = np.ascontiguousarray(matrix[start : start + step], dtype=edges.dtype)
@@ -321,10 +321,9 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
             cells += np.bincount(cell, weights=part.reshape(-1)[flat], minlength=k * m)
             part.reshape(-1)[flat] = 0.0
             columns += part.sum(axis=0)
-    count, whole, rest, own = (x.reshape(k, m) for x in (count, whole, rest, own))
+    count, whole, rest, own = every.reshape(4, k, m)
     count[:, 0] += n - count.sum(axis=1)
-    for cells, columns in ((whole, low_whole), (rest, low_rest), (own, low_own)):
-        cells[:, 0] += columns
+    every.reshape(4, k, m)[1:, :, 0] += low
     mine = matrix[np.arange(n), labels].astype(edges.dtype, copy=False)
     outcome = np.bincount(labels * m + interval_index(mine, edges), minlength=k * m).reshape(k, m).astype(np.float64)
     sums = (count, outcome, (whole / GRID - outcome) + rest)
@@ -334,4 +333,4 @@ def fixed_cells(matrix: Array, labels: Array, edges: Array, squares: bool = Fals
 def view_cells(values: Array, marks: Array, edges: Array, squares: bool = False) -> tuple[Array, ...]:
     """Count, outcome and residual (with squares, residual²) sums of one view over fixed intervals: arrays (1, m)."""
     sums = cell_sums(interval_index(values, edges), values, marks, len(edges) - 1, squares)
-    return tuple(x[None] for x in sums)
+    return tuple([x[None] for x in sums])

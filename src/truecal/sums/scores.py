@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.cut_score import CELLS, ScoreCells, Sides, both_sides, clusters, gap_over_cuts
-from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH, Dispatch
 from ..core.edges import interval_index
 from ..core.sample import Sample
@@ -48,8 +47,9 @@ def squares_and_gap(
             squares=True,
             dispatch=dispatch,
         )
-    squares = sum(float(one) for one, _ in found) if sample.weights is None else sample.totals.residual_sq
-    return squares, sum(float(gap) for _, gap in found)
+    squares, gaps = zip(*found, strict=True)
+    whole = sum(map(float, squares)) if sample.weights is None else sample.totals.residual_sq
+    return whole, sum(map(float, gaps))
 
 
 def of_clusters(sample: Sample, groups: Groups) -> Sides:
@@ -86,9 +86,8 @@ def _by_view(sample: Sample, group: Array, number: int) -> Iterator[tuple[Array,
 
 def view_cells(sample: Sample) -> Iterator[Array]:
     """The cell of the score of each row, view by view."""
-    dtype = working_dtype(sample.reports)
-    (edges,) = ScoreCells().edges(sample.bounds, dtype)
-    return (interval_index(sample.view(j).astype(dtype, copy=False), edges) for j in range(sample.views))
+    (edges,) = ScoreCells().edges(sample.bounds, sample.dtype)
+    return (interval_index(sample.view(j).astype(sample.dtype, copy=False), edges) for j in range(sample.views))
 
 
 def of_near_rows(sample: Sample, time: Array, overlap: int) -> Sides:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,8 +18,8 @@ from ..core.frames import matching_rows
 from ..core.properties import Property
 from ..core.rules import BinningRule, resolve_ties
 from ..core.sample import Sample, Totals
-from ..core.table import BinTable, PointSums, TableSums
-from .building import Builder, Tables, kernel_points, needs_cells
+from ..core.table import BinTable, PointSums, TableSums, table_sums
+from .building import Builder, Tables, kernel_points
 
 Reduced = TypeVar("Reduced")
 
@@ -150,7 +151,7 @@ def map_tables(
     if sample.tensors:
         return [reduce(tables) for tables in device_backend().tables(build)]
     if cells is not None:
-        return [reduce(tables) for piece in cells for tables in build.piece_tables(piece)]
+        return [reduce(tables) for tables in build.piece_tables(cells)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
     make = build.general_tables if build.needs_cells else build.plain_tables
@@ -171,7 +172,7 @@ def map_points(
         return [reduce(sums) for sums in device_backend().point_sums(sample, rule, dispatch)]
     if cells is not None:
         return [reduce(sums) for piece in cells for sums in kernel_points(sample, piece)]
-    if not needs_cells(sample, ""):
+    if sample.plain:
         build = Builder(sample, rule, "", False, dispatch)
         return _over_tiles(sample, rule, dispatch, lambda tile: [reduce(sums) for sums in build.plain_points(tile)])
 
@@ -247,17 +248,8 @@ def moments(
         of_points = PointSums.moments if squares else PointSums.squared_moments
         pieces = [[found] for found in map_points(sample, rule, of_points, cells=cells, dispatch=dispatch)]
     else:
-        plain = BinTable.absolute_moments if norm == "l1" else BinTable.squared_moments
-        reading = (lambda table: table.moments) if squares else plain
-        pieces = map_tables(
-            sample,
-            rule,
-            ties,
-            lambda tables: [reading(table) for table in tables],
-            squares=squares,
-            cells=cells,
-            dispatch=dispatch,
-        )
+        read = partial(table_sums, only="" if squares else norm)
+        pieces = map_tables(sample, rule, ties, read, squares=squares, cells=cells, dispatch=dispatch)
     if sample.tensors:
         pieces = device_backend().as_numbers(pieces)
     return [TableSums(*np.sum(column, axis=0).tolist()) for column in zip(*pieces, strict=True)]
