@@ -17,7 +17,7 @@ from sql_engines import QUICK, tables_in, world
 ibis = pytest.importorskip("ibis")
 sql: Any = tc.sql
 SERVERS = (pytest.mark.heavy, pytest.mark.filterwarnings("ignore"))
-NAMES = ("^q$", "*", "^.*$", "a.b", "c[0]", "{x}", "é 😀", "p0", "u", "cell", "by_0", " ", "q'\"`\\")
+NAMES = ("^q$", "*", "^.*$", "a.b", "c[0]", "{x}", "é 😀", "p0", "u", "cell", "by_0", " ", "q'\"`\\", "select")
 """Names that an engine could take for something else, and names that our queries use."""
 N, BINS = 300, 8
 
@@ -89,21 +89,24 @@ def test_a_name_is_no_pattern(engine: str):
             same(sql.evaluate(table, label="y", proba=name, edges="uniform", n_bins=BINS), y, p)
 
 
-def test_hostile_names_in_every_role_of_polars():
+@pytest.mark.parametrize("engine", QUICK)
+def test_hostile_names_in_every_role(engine: str):
     y, p = world(N, 4)
     group = np.array(["north", "south"])[np.arange(N) % 2]
-    roles = {"label": "^y$", "id": "*", "weight": "^w.*$"}
-    columns = {"y": 1 - y % 2, "w": np.zeros(N), "region": group[::-1], **{f"q{j}": p[:, 0] for j in range(4)}}
-    columns |= {"^y$": y, "*": np.arange(N), "^w.*$": np.linspace(0.1, 1, N), "^region$": group}
-    columns |= {f"^q{j}$": p[:, j] for j in range(4)}
-    with tables_in("polars") as make:
-        table = make(columns)
-        options = {"edges": "uniform", "n_bins": BINS}
-        found = sql.evaluate(table, proba=[f"^q{j}$" for j in range(4)], by=["^region$"], **roles, **options)
-        same(found, y, p, sample_weight=columns["^w.*$"])
-        assert set(found.subgroups) == {"north", "south"}
-        two = sql.evaluate(table, proba=[f"^q{j}$" for j in range(4)], by=["^region$", "region"], **roles, **options)
-        assert {name.partition("=")[0] for name in two.subgroups} == {"^region$", "region"}
+    w, plain = np.linspace(0.1, 1, N), {"y": 1 - y % 2, "w": np.zeros(N), "region": group[::-1]}
+    plain |= {f"q{j}": p[:, 0] for j in range(4)}
+    turns = [[f"^{name}$" for name in plain], ["y'", 'w"', "group by", "*", "^q0$", "p3", "é 😀"]]
+    turns += [["cell", "n", "by_0", "u", "z", "r", "fault"], ["from", "null", "--", ";", "/*", "%s", "{}"]]
+    with tables_in(engine) as make:
+        for number, (label, weight, by, *proba) in enumerate(turns):
+            hostile = {label: y, weight: w, by: group, **dict(zip(proba, p.T, strict=True)), " id ": np.arange(N)}
+            table = make(plain | hostile, f"turn{number}")
+            roles = {"label": label, "weight": weight, "proba": proba, "id": " id "}
+            for groups in (by, [by, "region"]):
+                found = sql.evaluate(table, by=groups, edges="uniform", n_bins=BINS, **roles)
+                same(found, y, p, sample_weight=w)
+                assert {*found.subgroups} == {"north", "south"} or isinstance(groups, list)
+            assert {name.rpartition("=")[0] for name in found.subgroups} == {by, "region"}
 
 
 def test_sqlite_has_no_ids_of_text():
