@@ -41,6 +41,7 @@ def test_the_law_of_a_bin_count_is_that_of_all_outcomes(n):
 def test_the_law_of_many_draws_is_that_of_their_blocks(monkeypatch, block):
     u = np.random.default_rng(0).random(150) ** 9
     whole = poisson_binomial(u)
+    monkeypatch.setattr("truecal.inference.poisson_binomial._MANY", 20)
     monkeypatch.setattr("truecal.inference.poisson_binomial._BLOCK", block)
     law = poisson_binomial(u)
     for ones in (0, 3, 9, 15, 22, 150):
@@ -95,6 +96,15 @@ def test_bands_of_draws_keep_their_level(draws, level):
     rank = int(low) + 1
     assert high == draws - rank
     assert 1 - 2 * rank / (draws + 1) >= level - 1e-12 > 1 - 2 * (rank + 1) / (draws + 1)
+
+
+@pytest.mark.parametrize("chance", [0.0, 1e-9, 0.003, 0.5, 0.9999, 1.0])
+def test_the_law_of_many_equal_draws_is_binomial(chance):
+    n = 70_001
+    law = poisson_binomial(np.full(n, chance))
+    ones = np.arange(law.first, law.first + len(law.chance))
+    np.testing.assert_allclose(law.chance, stats.binom.pmf(ones, n, chance), atol=1e-11)
+    assert ones[0] >= 0 and ones[-1] <= n
 
 
 @pytest.mark.parametrize("sizes", [[3, 4, 4, 0, 1], [70, 71, 70], [1, 90]])
