@@ -14,7 +14,7 @@ from truecal.auditing.explanations import WORDS
 from truecal.auditing.lasting import SURE
 from truecal.io import write_atomic
 
-from .words import FULL, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
+from .words import AFTER, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
@@ -61,9 +61,11 @@ def audit_page(found: Mapping[str, Result]) -> str:
     gamed = [row for _, row in judged if _gamed(row)]
     numbers = {"audited": len(judged), "gamed": len(gamed), "lasting": sum(map(_survives, gamed))}
     about = {key: ours[key] for key in ("date", "truecal", "python")}
-    intro = INTRO.format(**numbers, **about, rest=len(free), names=", ".join(free))
+    intro = INTRO.format(**numbers, rest=len(free), names=", ".join(free))
     lines = [f"| {' | '.join(_line(name, result))} |" for name, result in found.items()]
-    parts = [intro, "\n".join([SUMMARY, *lines]), FULL, "## One proof of each kind", KINDS, *_one_of_each(found)]
+    parts = [intro, "\n".join([SUMMARY, *lines]), AFTER.format(**about), "## One proof of each kind"]
+    kinds = _one_of_each(found)
+    parts += ["\n".join([KINDS, *(_kind(*first) for first in kinds)]), *_proof(*kinds[0])]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -90,19 +92,28 @@ def _survives(row: Result) -> bool:
     return lasting is not None and lasting["gain"] > SURE * lasting["error"]
 
 
-def _one_of_each(found: Mapping[str, Result]) -> Iterator[str]:
-    """For each way of lying that gains at 300 rows, the first metric under which it does, with its script."""
-    seen: set[str] = set()
+def _one_of_each(found: Mapping[str, Result]) -> list[tuple[str, Result]]:
+    """For each way of lying that gains at 300 rows, the first library and metric under which it does."""
+    first: dict[str, tuple[str, Result]] = {}
     for name, result in found.items():
         for row in result["metrics"]:
-            if "lasting_script" not in row or row["bug"] or not _survives(row):
-                continue
-            kind = row["audit"]["lasting"]["kind"]
-            if kind not in seen:
-                seen.add(kind)
-                yield f"### {kind}: {name} `{row['name']}`"
-                yield f"{WORDS[kind].capitalize()}. At 300 rows:"
-                yield _printed(row, "lasting_script", "lasting_output")
+            if "lasting_script" in row and not row["bug"] and _survives(row):
+                first.setdefault(row["audit"]["lasting"]["kind"], (name, row))
+    return list(first.values())
+
+
+def _kind(name: str, row: Result) -> str:
+    """One line: the misreport, what rewards it, and both expected values."""
+    lasting = row["audit"]["lasting"]
+    truth, lie, _ = _lasting(lasting)
+    cells = (lasting["kind"], WORDS[lasting["kind"]], f"{name} `{row['name']}`", truth, lie)
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _proof(name: str, row: Result) -> Iterator[str]:
+    """The script of one metric, and what it prints."""
+    yield f"### {row['audit']['lasting']['kind']}: {name} `{row['name']}`"
+    yield _printed(row, "lasting_script", "lasting_output")
 
 
 def proofs_page(found: Mapping[str, Result]) -> str:

@@ -51,23 +51,20 @@ world.""",
 
 INTRO = """# The audit of calibration metrics
 
-Does a metric reward misreporting? `tc.audit` checked the calibration metrics of ten libraries and of truecal in the
-same way ([how to audit a metric](auditing.md), [why it matters](why-truthful.md)), on {date} with truecal {truecal}
-and Python {python}.
+Can a metric be gamed: does somebody who knows the true probabilities get a better expected value by predicting
+something else? Of {audited} metrics of other libraries {gamed} are gamed, {lasting} of them also at 300 rows. {rest}
+are not: {names}. Most of these are proper losses. """
 
-**A verdict is not a judgement of a library.** These metrics were made to describe a sample, and their documentation
-does not call them proper. "Gamed" means: a forecaster who knows the true probabilities can lower the expected value
-by predicting something else. Such a metric may describe well, but should not choose the best model. Proper losses
-are included for comparison.
+AFTER = """**A verdict is not a judgement of a library.** These metrics describe a sample, and their documentation
+does not call them proper. They should not choose the best model ([why](why-truthful.md), [how](auditing.md)).
 
-Of {audited} metrics of other libraries, {gamed} are gamed, {lasting} of them also at 300 rows. {rest} are not:
-{names}. Most of these are proper losses. """
+Measured on {date} with truecal {truecal} and Python {python}. All metrics, with every proof as a script, are in
+`benchmarks/audit/PROOFS.md`, which `make audit` writes."""
 
-FULL = """The tables of all metrics, with every proof as a script, are in `benchmarks/audit/PROOFS.md`. `make audit`
-installs the libraries, runs the audit and every script, and writes both pages."""
+KINDS = """For every kind of misreport that gains at 300 rows, the first metric under which it is the best one:
 
-KINDS = """For every kind of misreport that gains at 300 rows, the first metric under which it is the best one. The
-scripts need only numpy and the library."""
+| misreport | the metric | first metric | truth | misreport |
+| --- | --- | --- | ---: | ---: |"""
 
 PROOFS_INTRO = """# Every table and proof of the audit
 
