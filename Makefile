@@ -87,7 +87,7 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SIZE)
 
-# Metrics of other libraries, in separate environments: docs/audit.md and the results behind it.
+# Metrics of other libraries, in separate environments: results/audit/RESULTS.md and the results behind it.
 audit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.audit
 

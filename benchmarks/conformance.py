@@ -1,4 +1,4 @@
-"""Which libraries agree on which data sets: runs the peers that are installed and writes docs/conformance.md.
+"""Which libraries agree on which data sets: runs the peers that are installed and writes results/conformance.
 
 python -m benchmarks.conformance            run, store the results and write the page
 python -m benchmarks.conformance --page     the page alone, from the stored results
@@ -22,7 +22,7 @@ from truecal.io import write_atomic
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "conformance.json"
-PAGE = HERE.parent / "docs" / "conformance.md"
+PAGE = HERE.parent / "results" / "conformance" / "RESULTS.md"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def stored() -> dict[str, Any]:
 INTRO = """# Conformance: do implementations agree?
 
 Two libraries that report "ECE" can disagree: at bin edges, on ties, on a prediction of exactly 1. {sets} small data
-sets show where. Each has the value of every [measure](measures.md), {measures} in all, as JSON
+sets show where. Each has the value of every [measure](../../docs/measures.md), {measures} in all, as JSON
 (`conformance/sets/`), for any library to use.
 
 | library | function | compared with | agrees on | largest differences |
@@ -172,7 +172,7 @@ counts are 15. `--list` shows the measures; `python -m benchmarks.conformance` m
 
 
 def page(results: dict[str, Any]) -> str:
-    """docs/conformance.md."""
+    """results/conformance/RESULTS.md."""
     versions = ", ".join(f"{library} {version}" for library, version in results["versions"].items())
     intro = INTRO.format(sets=len(sets()), measures=len(measures()))
     return "".join([intro, *map(_line, results["peers"]), WHY.format(versions=versions)])

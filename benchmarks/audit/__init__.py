@@ -1,1 +1,1 @@
-"""The table of docs/audit.md: calibration metrics of other libraries and our own, each audited in the same way."""
+"""The audit: calibration metrics of other libraries and our own, each audited in the same way."""

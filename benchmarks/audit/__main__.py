@@ -1,4 +1,4 @@
-"""Installs the peers, audits them and writes docs/audit.md and PROOFS.md: python -m benchmarks.audit, or make audit.
+"""Installs the peers, audits them and writes results/audit and PROOFS.md: python -m benchmarks.audit, or make audit.
 
 python -m benchmarks.audit --only netcal      one library, then the page
 python -m benchmarks.audit --page             the page alone, from the stored results

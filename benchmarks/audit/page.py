@@ -1,4 +1,4 @@
-"""From the stored results to docs/audit.md, PROOFS.md beside this file and the column "audit" of docs/measures.md."""
+"""From the stored results to results/audit, PROOFS.md beside this file and the column "audit" of docs/measures.md."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .words import AFTER, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
+AUDIT = HERE.parents[1] / "results" / "audit" / "RESULTS.md"
 Result = dict[str, Any]
 
 PROOFS = HERE / "PROOFS.md"
@@ -43,13 +44,13 @@ def stored() -> dict[str, Result]:
 def write() -> None:
     """The pages, from the stored results."""
     found = stored()
-    write_atomic(DOCS / "audit.md", audit_page(found))
+    write_atomic(AUDIT, audit_page(found))
     write_atomic(PROOFS, proofs_page(found))
     measures = DOCS / "measures.md"
     write_atomic(measures, with_verdicts(measures.read_text("utf-8"), found["truecal"]))
 
 
-# -- docs/audit.md -----------------------------------------------------------------------------------------------------
+# -- results/audit -----------------------------------------------------------------------------------------------------
 
 
 def audit_page(found: Mapping[str, Result]) -> str:
@@ -233,7 +234,7 @@ def _verdict(row: Result) -> str:
         return str(row["audit"]["verdict"])
     n = len(proof["world"])
     gain, rows = (row["audit"]["lasting"]["gain"], 300) if _survives(row) else (proof["gain"], n)
-    return f"gamed: {gain:.2g}, {rows} row{'s' * (rows > 1)}"
+    return f"{gain:.2g} ({rows})"
 
 
 def with_verdicts(text: str, ours: Result) -> str:
