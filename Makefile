@@ -107,6 +107,8 @@ notebooks: $(VENV)-docs/.ready
 docs: $(VENV)-docs/.ready
 	rm -rf build/docs
 	$(VENV)-docs/bin/sphinx-build -n -W --keep-going -q -c docs/site . build/docs
+	$(VENV)-docs/bin/python -m truecal demo --out build/demo
+	cp build/demo/report.html build/docs/docs/demo.html
 	SITE=build/docs $(VENV)-docs/bin/python -m pytest tests/test_site.py
 
 # The pictures of README and docs; needs Chromium.

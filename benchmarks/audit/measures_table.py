@@ -39,12 +39,12 @@ def _definition(error: CalibrationError) -> str:
 
 def markdown(verdicts: Mapping[str, str] | None = None) -> str:
     """The measures by name as Markdown, with what the audit says of each where that is known."""
-    head = ("name", "known as", "definition", "reference", "truthful", "audit")
+    head = ("name", "known as", "reference", "truthful", "audit")
     found = verdicts or {}
     body = [
-        (f"`{name}`", title, definition, reference, truthful, found.get(name, "–"))
-        for (name, (_, title, _, definition, reference, truthful, _)) in zip(ERRORS, rows(), strict=True)
-        if name in BASELINES  # the reason is in error.reason, what is looked at in error.property
+        (f"`{name}`", title, reference, truthful, found.get(name, "–"))
+        for (name, (_, title, _, _, reference, truthful, _)) in zip(ERRORS, rows(), strict=True)
+        if name in BASELINES  # formula and reason are in the API reference
     ]
     # a bar in a formula would end its cell
     lines = [head, ("---",) * len(head), *(tuple(cell.replace("|", r"\|") for cell in row) for row in body)]

@@ -19,6 +19,7 @@ from sphinx.ext.autodoc.mock import mock, undecorate
 from sphinx.pycode import ModuleAnalyzer
 
 import truecal.adapters
+import truecal.baselines
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -138,12 +139,24 @@ def overview(found: dict[str, dict[str, list[str]]]) -> str:
     """Every name with the first line of its words, and the pages."""
     text = title("API reference")
     text += "Every public name, by module. Names that are not listed may change at any time.\n\n"
-    text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {room}\n" for room in sorted(found)) + "\n"
+    text += ".. toctree::\n   :hidden:\n\n" + "".join(f"   {room}\n" for room in ("definitions", *sorted(found))) + "\n"
     for room, modules in sorted(found.items()):
         package = package_of(room)
         text += f":doc:`{package} <{room}>`: {safe(sentence(package))}\n\n"
         text += ".. autosummary::\n   :nosignatures:\n\n"
         text += "".join(f"   ~{name}\n" for names in modules.values() for name in sorted(names)) + "\n"
+    return text
+
+
+def definitions() -> str:
+    """The formula of every measure by name, and why it is truthful or not."""
+    text = (
+        title("Measures by name")
+        + "n rows, k classes, bins B, prediction u or p, confidence c, z whether it is right.\n\n"
+    )
+    for name, measure in truecal.baselines.BASELINES.items():
+        text += f"{safe(f'`{name}`, {measure.title} ({measure.property.asks})')}\n   {safe(measure.definition)}\n\n"
+        text += f"   {'Truthful' if measure.truthful else 'Not shown to be truthful'}: {safe(measure.reason)}.\n\n"
     return text
 
 
@@ -153,6 +166,7 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir()
     found = rooms()
     (folder / "index.rst").write_text(overview(found))
+    (folder / "definitions.rst").write_text(definitions())
     for room, modules in found.items():
         (folder / f"{room}.rst").write_text(page(room, modules))
 

@@ -31,4 +31,4 @@ def test_a_verdict_has_its_place():
         "gamed |",
         "– |",
     ]
-    assert all(line.replace(r"\|", "").count("|") == 7 for line in lines)
+    assert all(line.replace(r"\|", "").count("|") == 6 for line in lines)
