@@ -29,7 +29,7 @@ MODULES = [
     not in ("reproduction.cifar_models", "reproduction.__main__")  # need a network's library; run on import
     and not info.name.startswith("truecal.sums.torch.fused")  # need Triton
 ]
-NEEDED = {"frameworks.md": "lightning", "survival.md": "lifelines", "migrate.md": "torchmetrics"}
+NEEDED = {"frameworks.md": "torchmetrics", "survival.md": "lifelines", "migrate.md": "torchmetrics"}
 """Pages that train, and what they need for it."""
 SLOW = ("compare", "frameworks", "gallery", "language-models", "recalibration", "scale", "segments")
 MARKS = {f"{name}.md": pytest.mark.slow for name in SLOW}
