@@ -90,5 +90,18 @@ def test_the_table_of_errors_in_the_docs_is_the_list():
     assert rows == {name: "yes" if error.truthful else "no" for name, error in COMPOSED.items()}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_functions_and_commands_that_exist(page):
+    """Also in tables and in text that no example runs."""
+    from typer.main import get_command
+
+    from truecal.cli import app as cli
+
+    text = page.read_text("utf-8")
+    assert [name for name in re.findall(r"\btc\.([a-zA-Z]\w*)", text) if not hasattr(tc, name)] == []
+    known = set(get_command(cli.app).commands)
+    assert set(re.findall(r"`truecal ([a-z]+)", text)) <= known
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 500

@@ -73,6 +73,13 @@ def test_a_link_to_nothing_is_seen():
     assert broken(DOCS / "faq.md", text) == ["nowhere.md", "faq.md#no-heading"]
 
 
+@pytest.mark.parametrize("page", [*DOCS.glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name)
+def test_pictures_are_told_in_words(page):
+    """The alternative text has the finding, for who cannot see the picture."""
+    told = re.findall(r"!\[([^\]]*)\]\(", prose(page.read_text()))
+    assert [text for text in told if len(text.split()) < 6] == []
+
+
 def test_addresses_of_other_sites_are_whole_and_safe():
     """They are listed here rather than fetched: other people's sites are no test of ours."""
     addresses = {link for page in PAGES for link in LINK.findall(prose(page.read_text())) if urlsplit(link).scheme}

@@ -111,6 +111,29 @@ def before_and_after(picture: Path) -> None:
     plt.close(figure)
 
 
+SHEET = """<!doctype html><meta charset="utf-8"><title>truecal: cheat sheet</title><style>
+@page {{ size: A4; margin: 11mm }} body {{ font: 8.6pt/1.3 sans-serif; margin: 0 }}
+h1 {{ font-size: 14pt; margin: 0 0 2mm }}
+table {{ border-collapse: collapse; width: 100%; margin: 0 0 3mm }} th {{ text-align: left; border-bottom: 1pt solid }}
+td, th {{ padding: .8mm 1.5mm }}
+td {{ border-bottom: .3pt solid #999 }} code {{ font-size: 7.8pt }}
+</style>{}"""
+
+
+def cheat_sheet(sheet: Path) -> None:
+    """docs/cheat-sheet.md on one printed page."""
+    from markdown_it import MarkdownIt
+
+    import chromium
+
+    text = (DOCS / "cheat-sheet.md").read_text("utf-8").partition("\n[The same as PDF]")[0]
+    with tempfile.TemporaryDirectory() as folder, chromium.launch() as browser:
+        page = Path(folder, "sheet.html")
+        page.write_text(SHEET.format(MarkdownIt("commonmark").enable("table").render(text)), "utf-8")
+        browser.open(page, ready=chromium.LOADED)
+        sheet.write_bytes(browser.pdf())
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "before-and-after": before_and_after,
     "report": report,
@@ -125,9 +148,11 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 
 def main(names: list[str]) -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    for name in names or (*PICTURES, "gallery"):
-        path = DOCS / ("gallery" if name == "gallery" else f"{name}.png")
-        PICTURES.get(name, gallery)(path)
+    others = {"gallery": (gallery, "gallery"), "cheat-sheet": (cheat_sheet, "cheat-sheet.pdf")}
+    for name in names or (*PICTURES, *others):
+        draw, file = others.get(name) or (PICTURES[name], f"{name}.png")
+        path = DOCS / file
+        draw(path)
         print(path.relative_to(ROOT))
 
 
