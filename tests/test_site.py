@@ -105,18 +105,21 @@ def test_every_page_has_its_line_in_the_index():
 
 
 class Page(html.parser.HTMLParser):
-    """The anchors of a page and where its links lead."""
+    """The anchors of a page, where its links lead, and what it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.ids: set[str] = set()
         self.links: set[str] = set()
+        self.loaded: set[str] = set()
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
         self.ids.add(values.get("id") or "")
         self.links.add((values.get("href") if tag == "a" else values.get("src")) or "")
+        if tag in ("img", "script") or values.get("rel") == "stylesheet":
+            self.loaded.add(values.get("src") or values.get("href") or "")
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +148,23 @@ def test_built_links_lead_to_pages_and_anchors(pages, site):
     assert lost == []
 
 
+def test_pages_are_light(pages, site):
+    """What a page loads itself: text, styles, scripts and pictures. The embedded report is loaded when it is seen."""
+    heavy = {}
+    for path, page in pages.items():
+        files = {(path.parent / unquote(urlsplit(link).path)).resolve() for link in page.loaded}
+        weight = path.stat().st_size + sum(file.stat().st_size for file in files if file.is_file())
+        if weight > 500_000 and path != site / "docs" / "demo.html":
+            heavy[path.name] = weight
+    assert heavy == {}
+
+
 def test_every_public_name_has_its_entry(pages):
     names = {f"truecal.{name}" for name in tc.__all__}
     for module in ("truecal.io", "truecal.plots", "truecal.report", "truecal.scale.cluster"):
-        names |= {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+        found = importlib.import_module(module)
+        offered = getattr(found, "__all__", None) or [name for name in vars(found) if not name.startswith("_")]
+        names |= {f"{module}.{name}" for name in offered}
     entries = set().union(*(page.ids for path, page in pages.items() if path.parent.name == "api"))
     assert names - entries == set()
 

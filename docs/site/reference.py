@@ -79,12 +79,14 @@ def adapters() -> list[str]:
 
 
 def public(module: str) -> list[str]:
-    """The names that a module lists, or else the functions and classes that it defines for others."""
+    """The names that a module lists, or else the functions and classes that it defines or hands on to others."""
     names = getattr(importlib.import_module(module), "__all__", None)
     if names is not None:
         return [f"{module}.{name}" for name in names]
     source = ast.parse(Path(importlib.import_module(module).__file__ or "").read_text()).body
     defined = [node.name for node in source if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    handed_on = (alias for node in source if isinstance(node, ast.ImportFrom) for alias in node.names)
+    defined += [alias.name for alias in handed_on if alias.asname == alias.name]  # import f as f
     return [f"{module}.{name}" for name in defined if not name.startswith("_")]
 
 
