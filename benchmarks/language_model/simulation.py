@@ -1,6 +1,6 @@
 """Next tokens of known distributions: how often intervals of the gap cover the truth, with documents as groups or not.
 
-`python -m benchmarks.language_model.simulation 200` prints the coverage named in docs/language-models.md. The language
+`python -m benchmarks.language_model.simulation 200` prints a table of results/measured. The language
 is a Markov chain over 20 tokens. "knows the language": the model has the chain itself. "two dialects": every document
 is in one of two chains and the model has their average, which is right given the token before, averaged over
 documents. "too sharp": log-odds times 1.5.
