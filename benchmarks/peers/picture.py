@@ -46,7 +46,7 @@ def draw(results: Mapping[str, Any], plan: Plan, path: Path) -> None:
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, handlelength=3.5)
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=110, format="png")
+        figure.savefig(temporary, dpi=80, format="png")
 
 
 def _panel(ax: Axes, task: str, unit: str, sizes: tuple[Size, ...], grows: str, cells: Mapping[Key, Cell]) -> None:
