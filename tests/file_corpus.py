@@ -17,6 +17,7 @@ P = rng.beta(0.7, 0.7, N).round(6)
 Y = (rng.random(N) < P).astype(int)
 D = (P > 0.5).astype(int)
 TOP = np.maximum(P, 1 - P)
+OTHER = np.random.default_rng(3).permutation(P)  # has nothing to do with the outcomes
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 THREE = rng.dirichlet([1, 1, 1], N)
 ODDS = 1.6 / 1.05 / (THREE + 0.2)
@@ -84,7 +85,9 @@ TWINS: dict[str, Twin] = {
     "pos_neg.csv": Twin({"pos": P, "neg": 1 - P, "label": np.where(Y == 1, 1, -1)}),
     "one_zero.csv": Twin({"1": P, "0": 1 - P, "label": Y}),
     "senate.csv": Twin({"Democrat_WinProbability": P, "Republican_WinProbability": 1 - P, "Democrat_Won": Y}),
-    "cat_dog.csv": Twin({"prob_cat": 1 - P, "prob_dog": P, "label": Y}, refused="--positive"),
+    "cat_dog.csv": Twin({"prob_cat": 1 - P, "prob_dog": P, "label": Y}),
+    "dog_cat.csv": Twin({"prob_dog": P, "prob_cat": 1 - P, "label": Y}),
+    "cat_dog_unrelated.csv": Twin({"prob_cat": 1 - OTHER, "prob_dog": OTHER, "label": Y}, refused="--positive"),
     "cat_dog_told.csv": Twin({"prob_dog": P, "prob_cat": 1 - P, "label": Y}, options={"positive": "dog"}),
     # decisions beside outcomes
     "decision.csv": Twin({**TWO, "label": D, "actual": Y}),
@@ -160,7 +163,9 @@ TWINS: dict[str, Twin] = {
     # one probability
     "churn.csv": Twin({"customer_id": IDS, "Churn": YES, "churn_probability": P}),
     "status.csv": Twin({"status": WON, "churn_prob": P}),
-    "plain_names.csv": Twin({"status": WON, "prob": P}, refused="--positive"),
+    "plain_names.csv": Twin({"label": WON, "prob": P}),
+    "plain_unrelated.csv": Twin({"label": WON, "prob": OTHER}, refused="--positive"),
+    "codes_one_two.csv": Twin({"Actual": Y + 1, "Predicted": D + 1, "Probability": P}),
     "plain_told.csv": Twin({"status": WON, "prob": P}, options={"positive": "churned"}),
     "signs.csv": Twin({"label": np.where(Y == 1, 1, -1), "prob": P}),
     "words.csv": Twin({"label": np.where(Y == 1, "TRUE", "FALSE"), "p_hat": P}),
@@ -224,7 +229,8 @@ TWINS: dict[str, Twin] = {
         refused="expected a label for each predicted label",
     ),
     "two_targets.csv": Twin(
-        {"id": IDS, "oof_p_wrong": P, "oof_p_final": P**2, "y_wrong": Y}, refused="expected one column of predictions"
+        {"id": IDS, "oof_p_wrong": P, "oof_p_final": P**2, "y_wrong": Y},
+        refused="--columns oof_p_wrong --label-column y_wrong",
     ),
     "top_k.csv": Twin(
         {"label": Y, "top1_class": D, "top1_prob": TOP, "top2_class": 1 - D, "top2_prob": 1 - TOP}, "confidence"
@@ -330,7 +336,7 @@ TWINS: dict[str, Twin] = {
         {"case": IDS, "prob": P, "correct": (D == Y).astype(int)}, refused="it may be the probability of one class"
     ),
     "features.csv": Twin(
-        {"rate_a": P, "rate_b": P**2, "count": AGE, "label": Y}, refused="--columns NAME --label-column label"
+        {"rate_a": P, "rate_b": P**2, "count": AGE, "label": Y}, refused="--columns rate_b --label-column label"
     ),
     "regression.csv": Twin(
         {"actual": AGE + 0.5, "prediction": AGE + FEATURES["income"], "share": P},
@@ -364,6 +370,45 @@ TWINS: dict[str, Twin] = {
         {"columns": "dc_ph,dc_pd,dc_pa", "label_column": "ftr"},
     ),
     "spread.csv": Twin({"label": Y, "p_model": P, "p_model_std": P / 10}),
+    # several models, targets or meanings, told by values
+    "scores_of_models.csv": Twin(
+        {**FEATURES, "y_test": Y, "y_pred_a": D, "y_score_a": P, "y_score_b": P**2},
+        refused="run: truecal compare scores_of_models.csv --columns y_score_a,y_score_b",
+    ),
+    "models_after.csv": Twin(
+        {"label": Y, "p_meta": P, "p_text": P**2, "p_both": P**0.5}, refused="--columns p_meta,p_text,p_both"
+    ),
+    "confidence_of_one.csv": Twin({"confidence": P, "true_label": Y.astype(float)}),
+    "never_predicted.csv": Twin(
+        {"True Label": np.where(Y == 1, "Mass", "Non Mass"), "Predicted Label": "Non Mass"}
+        | {"Prediction Probability": P / 2.1},
+        "halved",
+    ),
+    "top_without_labels.csv": Twin({"y_true": Y, "prob": TOP}, refused="it may be the probability of the predicted"),
+    "logits_by_name.csv": Twin(
+        {"judged": np.where(Y == 1, "Correct", "Incorrect"), "logits": [f"[[{p}, {1 - p}]]" for p in P]},
+        "second class",
+        {"label_column": "judged"},
+    ),
+    "unrelated.csv": Twin({"sex": Y[::-1], "prob": P}, refused="no relation between the predictions and column 'sex'"),
+    "decided_click.csv": Twin(
+        {"gap": AGE % 2, "click": Y, "xgb_probability": P, "xgb_click": D},
+    ),
+    "numbered.csv": Twin(
+        {"label": NAMES[CLASS], "predicted_label": NAMES[ARGMAX], **three("prob_{}", range(3))}, "classes"
+    ),
+    "vectors.jsonl": Twin(
+        lines(
+            {"text": "a", "label": NAMES[c], "pred": NAMES[a], "probs": p}
+            for c, a, p in zip(CLASS, ARGMAX, THREE.tolist(), strict=True)
+        ),
+        "classes",
+    ),
+    "benign.csv": Twin({"prob_0": 1 - P, "prob_1": P, "label": np.where(Y == 1, "malignant", "benign")}),
+    "poles_and_codes.csv": Twin(
+        {"label": Y, "prediction": np.where(D == 1, "POSITIVE", "NEGATIVE"), "confidence": TOP}, "confidence"
+    ),
+    "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(
         {"y_true": Y, "cnn_prediction": P, "ensemble_score": SHARES}, refused="'cnn_prediction', 'ensemble_score'"

@@ -54,6 +54,12 @@ def test_a_file_is_read_as_its_owner_means_it(name: str, tmp_path: Path, monkeyp
     elif twin.kind == "first class":
         assert np.array_equal(loaded.y_true, CLASS == 0)
         assert_close(model, THREE[:, 0])
+    elif twin.kind == "second class":
+        assert np.array_equal(loaded.y_true, 1 - Y)
+        assert_close(model[:, 1], 1 - P)
+    elif twin.kind == "halved":
+        assert np.array_equal(loaded.y_true, Y)
+        assert_close(model, P / 2.1)
     elif twin.kind == "stated":
         assert_close(model.confidence, P)
         assert np.array_equal(model.correct, Y == 1)

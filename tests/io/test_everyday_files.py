@@ -98,8 +98,8 @@ def test_columns_without_names_go_by_their_numbers(tmp_path: Path) -> None:
 def test_probabilities_are_no_logits(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", PROBA)
     assert "every row is in [0, 1] and sums to 1: these are probabilities" in refusal(tmp_path / "a.npy", logits=True)
-    named = npz(tmp_path / "b.npz", logits=PROBA, labels=LABELS)
-    assert "these are probabilities" in refusal(named)
+    named = read_predictions(npz(tmp_path / "b.npz", logits=PROBA, labels=LABELS))
+    assert named.kind == "probabilities" and named.notes[0].endswith("every row sums to 1")
     np.save(tmp_path / "c.npy", np.log(PROBA + 0.1))
     assert read_predictions(tmp_path / "c.npy", logits=True).kind == "logits"
 

@@ -22,6 +22,7 @@ from truecal.io.roles import (
     Forms,
     Peek,
     Scale,
+    above,
     called,
     is_called,
     is_decided,
@@ -137,6 +138,7 @@ class Labels:
     names: tuple[str, ...] = ()
     rule: str = ""
     told: bool = False  # by the caller
+    weak: bool = False  # the name alone could be that of another column
     can: tuple[str, ...] = ()  # columns whose values would do, where no rule finds the labels
 
     @property
@@ -196,25 +198,48 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     said = peeked(peek, [layout.prediction] if layout.prediction else [])
     predicted = said[layout.prediction].distinct if layout.prediction in said else None
     left = [name for name in left if name in facts and _can_label(facts[name], layout, predicted)]
+    decided = _decisions(forms, left, peek)
+    left = [name for name in left if name not in decided]
     stems = _stems(forms, layout)
     linked = [name for name in left if key_of(name) in stems]
+    linked = linked or [n for n in left if len(n) > 2 and any(key_of(d).endswith(key_of(n)) for d in decided)]
     linked = [name for name in linked if _FIRST.match(name)] or linked
     if linked:
-        return Labels(tuple(sorted(linked, key=lambda n: stems.index(key_of(n)))), "by the names of the predictions")
+        linked.sort(key=lambda n: stems.index(key_of(n)) if key_of(n) in stems else len(stems))
+        return Labels(tuple(linked), "by the names of the predictions")
     weak = called(left, "weak label")
     if len(weak) > 1 and "y" in weak:
         weak = ["y"]
     if weak:
-        return Labels(tuple(weak), "by its name")
+        return Labels(tuple(weak), "by its name", weak=True)
     if layout.classes is not None:
         named = [n for n in left if facts[n].numbers is None and matches(facts[n].distinct, layout.classes)]
         if named:
             return Labels(tuple(named), "by its values, which are the classes")
     if len(left) == 1 and not [n for n in others if n != left[0]]:
-        return Labels((left[0],), "the only other column")
+        return Labels((left[0],), "the only other column", weak=True)
     if len(told := [n for n in left if tells_outcome(n)]) == 1:
-        return Labels((told[0],), "by its name and values")
-    return Labels(can=tuple(left))
+        return Labels((told[0],), "by its name and values", weak=True)
+    return Labels(can=likeliest_first(left, layout.columns, list(forms)))
+
+
+def likeliest_first(can: Sequence[str], predictions: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that can be the labels: those that are called so, then the nearest ones to the predictions."""
+    places = [names.index(name) for name in predictions if name in names]
+
+    def rank(name: str) -> tuple[bool, int]:
+        called_so = is_called(name, *_TRUTHS, "weak label") or tells_outcome(name)
+        return not called_so, min((abs(names.index(name) - place) for place in places if name in names), default=0)
+
+    return tuple(sorted(can, key=rank))
+
+
+def _decisions(forms: Forms, names: Sequence[str], peek: Peek) -> list[str]:
+    """The columns that say which of some fractions are above a threshold: decisions of models, no outcomes."""
+    facts = peeked(peek, [n for n, form in forms.items() if form == NUMBER and n not in names])
+    p = [each.numbers for each in facts.values() if each.is_fraction and not each.missing]
+    values = (peek(names) if names and p else None) or {}
+    return [name for name, each in values.items() if any(above(numbers, each) is not None for numbers in p)]
 
 
 def _can_label(facts: Facts, layout: Layout, predicted: frozenset[str] | None = None) -> bool:
@@ -232,25 +257,8 @@ def _can_label(facts: Facts, layout: Layout, predicted: frozenset[str] | None = 
     )
 
 
-_OUTCOME_WORDS = (
-    *(
-        "",
-        "outcome",
-        "actual",
-        "true",
-        "truth",
-        "real",
-        "label",
-        "result",
-        "won",
-        "target",
-        "observed",
-        "class",
-        "flag",
-    ),
-)
-
-
+_WORDS = "outcome actual true truth real label result won target observed class flag"
+_OUTCOME_WORDS = ("", *_WORDS.split())
 _FIRST = re.compile(r"(actual|true|real|observed)(?![a-z])|(actual|true|real|observed)[A-Z_ ]", re.IGNORECASE)
 
 
@@ -347,8 +355,9 @@ def choose_label(unused: Sequence[str], can: Sequence[str]) -> str:
     if not can:
         why = f"no values of {listing(unused)} can be the labels: " if unused else ""
         return f"{why}pass them with --labels FILE"
-    named = shlex.quote(can[0]) if len(can) == 1 else "NAME"
-    return f"columns that can hold them: {listing(can)}: pass --label-column {named}, or --labels FILE"
+    other = " (or another of them)" if len(can) > 1 else ""
+    how = f"pass --label-column {shlex.quote(can[0])}{other}, or --labels FILE"
+    return f"columns that can hold them: {listing(can)}: {how}"
 
 
 def settle(request: Request, said: Scale | None, subject: str) -> tuple[Scale, bool]:

@@ -19,6 +19,15 @@ from truecal.io.roles import class_of, key_of, polarity, poles, stripped
 
 Values = npt.NDArray[Any]
 
+FEWEST = 20
+"""Fewer rows may agree by chance."""
+ROUNDING = 1e-5
+"""So small a share of the largest prediction shows nothing."""
+MOST = 1 << 14
+"""Of more rows so many, spread evenly, are looked at."""
+AGREE = 4.0
+"""So many standard errors of the covariance between labels and predictions are no chance."""
+
 LONGEST_LABEL = 1000  # characters; longer text is a document, not a class
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 _SCIENTIFIC = re.compile(r"[+-]?[0-9](\.[0-9]*)?[eE][+-]?[0-9]{1,2}")  # 2.000e+00, as numpy.savetxt writes 2
@@ -94,7 +103,20 @@ class Outcomes:
     of: str = ""  # the class that one number per row is of, as its column is called
     label: str = ""  # the column of the labels
     strict: bool = False  # the order of the names says nothing
-    one: bool = False  # there is one number per row
+    numbers: Floats | None = None  # the predictions
+    batch: bool = False  # of a table, whose other rows may tell more
+
+    @property
+    def one(self) -> bool:
+        """Whether there is one number per row."""
+        return self.numbers is not None and self.numbers.size == len(self.numbers)
+
+    def leaning(self, values: Values, kept: list[Any]) -> str | None:
+        """The label of two whose rows have the larger predictions of the last column; None where no rows tell."""
+        if self.numbers is None or self.batch or len(kept) != 2 or len(self.numbers) != len(values):
+            return None
+        z = agreement(self.numbers.reshape(len(values), -1)[:, -1], np.asarray(values == kept[1], dtype=np.intp))
+        return None if z is None or abs(z) < AGREE else str(kept[int(z > 0)])
 
 
 def label_indices(request: Request, values: Values, outcomes: Outcomes, where: str) -> tuple[Indices | Floats, str]:
@@ -197,6 +219,8 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
         if None not in signs:
             chosen = [v for v, pole in zip(distinct, signs, strict=True) if pole]
             return are(chosen, f"label 1 = {listing(chosen)}" if chosen else "")
+        if (larger := outcomes.leaning(values, kept)) is not None:
+            return are([larger], f"label 1 = {quote(larger)}, whose rows have the larger probabilities")
         if outcomes.one and numbers_if_whole(values).dtype == object and len(distinct) == 2:
             how = (
                 f"say which label the probability is of with {POSITIVE_OPTION}, such as --positive {quote(distinct[0])}"
@@ -223,10 +247,14 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
         elif polarity(outcomes.of) is not None:
             one = int(bool(polarity(outcomes.of)))
         elif outcomes.strict and numbers_if_whole(np.array(names, dtype=object)).dtype == object:
-            how = f"pass {POSITIVE_OPTION}, such as --positive {quote(names[1])}"
-            raise request.refuse(
-                f"cannot tell which of {listing(names)} the label {quote(distinct[0])} in {where} means: {how}"
-            )
+            if (larger := outcomes.leaning(values, kept)) is None:
+                how = f"pass {POSITIVE_OPTION}, such as --positive {quote(names[1])}"
+                raise request.refuse(
+                    f"cannot tell which of {listing(names)} the label {quote(distinct[0])} in {where} means: {how}"
+                )
+            one = int(bool(polarity(larger)))
+    elif values.dtype == object and (larger := outcomes.leaning(values, kept)) is not None:
+        return are([larger])  # of two columns the last
     if one is None:
         return None
     indices, _ = are(v for v, pole in zip(distinct, signs, strict=True) if pole)
@@ -300,7 +328,49 @@ def _numbered(values: Values) -> Values:
 def hits(path: str, labels: Values, predicted: Values, where: str) -> npt.NDArray[np.bool_]:
     """Which predicted labels equal the labels, both as numbers or both as names."""
     labels, predicted = (numbers_if_whole(_numbered(values)) for values in (labels, predicted))
+    if (labels.dtype == object) != (predicted.dtype == object):  # 1 and POSITIVE
+        signs = [{v: polarity(v) for v in set(values.tolist())} for values in (labels, predicted)]
+        if not any(None in each.values() for each in signs):
+            labels, predicted = (
+                np.array([each[v] for v in values.tolist()])
+                for each, values in zip(signs, (labels, predicted), strict=True)
+            )
     if (labels.dtype == object) != (predicted.dtype == object):
         values = f"row 0 has {quote(labels[0])} and {quote(predicted[0])}"
         raise failure(path, f"labels and {where} are coded differently: {values}")
     return np.asarray(labels == predicted, dtype=np.bool_)
+
+
+def named_by_decisions(numbers: Floats, decisions: Values, labels: Values) -> tuple[str, ...] | None:
+    """The classes of columns without names, where decisions say which class the largest number of each row is of."""
+    ordered = np.sort(numbers, axis=1)
+    clear = ordered[:, -1] > ordered[:, -2]
+    largest, said = numbers.argmax(axis=1)[clear], decisions[clear]
+    own = [set(said[largest == j].tolist()) for j in range(numbers.shape[1])]
+    names = [str(next(iter(each))) if len(each) == 1 else "" for each in own]
+    rest = set(map(str, labels.tolist())) - set(names)
+    if any(len(each) > 1 for each in own) or names.count("") > 1:
+        return None
+    if names.count("") == 1 == len(rest):
+        names[names.index("")] = rest.pop()
+    return tuple(names) if not rest and "" not in names and len(set(names)) == len(names) else None
+
+
+def agreement(numbers: Floats, y: Any) -> float | None:
+    """How far predictions of the labels' own classes exceed those of independent labels, in standard errors."""
+    if y.ndim != 1 or len(y) < FEWEST or len(y) != len(numbers):
+        return None
+    step = -(-len(y) // MOST)
+    numbers, y = numbers[::step], y[::step]
+    n = len(y)
+    if numbers.ndim == 1:
+        a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
+        scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
+        return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
+    own = numbers[np.arange(n), y]
+    shares = np.bincount(y, minlength=numbers.shape[1]) / n
+    spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)
+    if abs(spread.mean()) <= ROUNDING * float(np.abs(own).max()):
+        return None
+    scale = float(spread.std() * np.sqrt(n))
+    return None if not scale > 0 or not np.isfinite(scale) else float(spread.sum() / scale)

@@ -8,8 +8,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from truecal.io.column_rules import (
     BOXES,
     COLUMNS_OPTION,
@@ -21,6 +19,7 @@ from truecal.io.column_rules import (
     Request,
     check_names,
     is_prediction,
+    likeliest_first,
     plain_names,
     present,
     settle,
@@ -28,6 +27,7 @@ from truecal.io.column_rules import (
 )
 from truecal.io.failures import FileError, SeveralModelsError, listing, quote
 from truecal.io.roles import (
+    FEWEST_DECIDED,
     MOST_DISTINCT,
     NUMBER,
     ROLES,
@@ -37,6 +37,7 @@ from truecal.io.roles import (
     Meaning,
     Peek,
     Scale,
+    above,
     called,
     is_called,
     is_identifier,
@@ -45,14 +46,12 @@ from truecal.io.roles import (
     meaning,
     peeked,
     polarity,
+    says_prediction,
     scale_of,
-    stripped,
     sum_to_one,
 )
 
 MOST_MODELS = 20
-FEWEST_DECIDED = 10
-"""Fewer rows may lie on the sides of a threshold by chance."""
 _FIGURE = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+(?:[eE][+-]?[0-9]+)?\s?%?")
 _ODDS = re.compile(r"odds?[_.: ](.+)|(.+)[_.: ]odds?", re.IGNORECASE)
 
@@ -179,9 +178,7 @@ class _Search:
     def _is_family(self, key: tuple[str, ...], members: dict[str, Meaning]) -> bool:
         """Whether columns are the classes of one model: by a prefix that says so, or because they sum to 1."""
         facts = self._facts(members)
-        if not facts or any(
-            each.numbers is None or each.missing for each in facts.values()
-        ):  # a later check has more to say
+        if not facts or any(each.numbers is None for each in facts.values()):  # a later check has more to say
             return key[1] == "after" and key[0] != "weak"
         if key[0] == "logits":
             return True
@@ -189,16 +186,19 @@ class _Search:
             return True
         fractions = [f for f in facts.values() if f.numbers is not None]
         rough = bool(fractions) and abs(sum(float(f.numbers.mean()) for f in fractions) % 99 - 1) < 0.1
+        if 0 < len(self._own_targets(list(members))) < len(members):
+            return False
         return key[0] != "weak" and (rough or (key[1] == "after" and not self._two_valued()))
 
     def _named_as_labels(self, classes: Sequence[str]) -> bool:
         facts = peeked(self.peek, self.labels.names)
         return any(matches(each.distinct, classes) for each in facts.values() if len(each.distinct) > 1)
 
-    def _two_valued(self) -> bool:
-        """Whether the labels have two values, so that three columns or more cannot be their classes."""
-        facts = peeked(self.peek, self.labels.names[:1])
-        return len(next(iter(facts.values())).distinct) == 2 if facts else False
+    def _two_valued(self, any_column: bool = False) -> bool:
+        """Whether the labels have two values, so that three columns or more cannot be their classes; or, where no name
+        says labels, whether any column has."""
+        names = self.labels.names[:1] or (tuple(n for n in self.forms if not is_prediction(n)) if any_column else ())
+        return any(len(each.distinct) == 2 for each in peeked(self.peek, names).values())
 
     def by_scalar_name(self) -> Layout | None:
         """One number per row called prob, y_proba, churn_probability, ...: that of class 1 of two, or of its class."""
@@ -210,6 +210,7 @@ class _Search:
         ):  # p counts when nothing else could be a class
             said = {n: found for n, found in said.items() if n.lower() != "p"}
         alone = {n: m for n, m in said.items() if not m.rest or polarity(m.rest)}
+        alone = {} if self._own_targets(list(said)) else alone
         facts = self._facts(said) if not alone else {}
         alone = alone or {n: m for n, m in said.items() if n not in facts or facts[n].in_unit or m.scale == "logits"}
         if self._marks() and len(alone) == 1 and not self.labels.names:
@@ -272,6 +273,8 @@ class _Search:
         if confidence is None:
             return None
         prediction = None if correct is not None else self._prediction(confidence, one=True)
+        if correct is None and prediction is None and self._is_of_one(confidence):
+            return self._found([confidence], "no predicted labels are beside it", None, of=" of class 1")
         if correct is None and prediction is None:
             wanted = f"{' or '.join(ROLES['correct'][:2])}, or {', '.join(ROLES['prediction'][:6])} with a label"
             found = listing(self.forms)
@@ -287,6 +290,12 @@ class _Search:
         note += "; exp of the log-probabilities" if log else ""
         return Layout("top_label", (), None, True, prediction, confidence, correct, note, log=log)
 
+    def _is_of_one(self, name: str) -> bool:
+        """Whether numbers are the probability of one class: there are two, and they fall below 1/2."""
+        own = self._facts([name]).get(name)
+        low = own is not None and own.in_unit and own.rows >= FEWEST_DECIDED and float(own.numbers.min()) < 0.5
+        return low and (self._two_valued() or self.elsewhere)
+
     def with_codes(self, layout: Layout) -> Layout:
         """Which label the second of two columns is of, where predicted labels are those above a threshold of it."""
         if len(layout.columns) != 2 or layout.of or self.peek is None or layout.kind != "probabilities":
@@ -301,12 +310,12 @@ class _Search:
         facts = self._facts([name])
         if found is None or not facts[name].in_unit or facts[name].missing or facts[name].numbers.min() >= 0.5:
             return None
-        values = np.array([str(value) for value in found[prediction]])
-        p, distinct = facts[name].numbers, np.unique(values)
-        if len(distinct) != 2 or len(p) < FEWEST_DECIDED:
-            return None
-        low, high = sorted((p[values == value].min(), p[values == value].max(), value) for value in distinct)
-        return str(high[2]) if low[1] < high[0] else None
+        p, said = facts[name].numbers, set(map(str, found[prediction]))
+        if len(said) == 1 and p.max() < 0.5 and len(p) >= FEWEST_DECIDED:  # of the class that is never predicted
+            labels = peeked(self.peek, self.labels.names[:1])
+            others = [v for each in labels.values() for v in each.distinct if v not in said]
+            return others[0] if len(others) == 1 else None
+        return above(p, found[prediction])
 
     def _prediction(self, confidence: str | None = None, one: bool = False) -> str | None:
         """The column of predicted labels: by its name, where its values are no fractions; `one`: it has to be one."""
@@ -335,8 +344,8 @@ class _Search:
             for form in (VECTOR, NUMBER)
         )
         others = plain_names(name for name in self._having(NUMBER) if name not in numbers)
-        if not vectors and not set(others) <= set(called(others, "weak label")):
-            return None
+        if not set(others) <= set(called(others, "weak label")):  # some of which may be features
+            numbers = [n for n, f in self._facts(filter(says_prediction, numbers)).items() if f.is_fraction]
         found = vectors or [n for n in numbers if not is_called(n, "confidence")]
         if len(found) > 1:
             raise self._several(found)
@@ -479,20 +488,19 @@ class _Search:
         told = told or unit
         one = told if len(told) == 1 or sum_to_one(facts, told) else []
         near = [n for n in two if one and key_of(n) in key_of(one[0])]
-        label = self.labels.names[:1] or tuple(two if len(two) == 1 else near if len(near) == 1 else ())
-        numbers = [n for n in facts if self.forms[n] == NUMBER and n not in two]
+        label = (*self.labels.names, *near, *likeliest_first(two, told, list(self.forms)))[:1]
         path = shlex.quote(self.request.path)
-        name = "" if self.elsewhere else f" --label-column {shlex.quote(label[0]) if label else 'NAME'}"
-        name = name if two or self.elsewhere else " --labels FILE"
-        if not one and label and set(numbers) <= set(told) and len(told) <= MOST_MODELS:
+        name = "" if self.elsewhere else f" --label-column {shlex.quote(label[0])}" if label else " --labels FILE"
+        numbers = {n for n in facts if self.forms[n] == NUMBER and n not in two}
+        if not one and label and numbers <= set(told) and len(told) <= MOST_MODELS:
             every = shlex.quote(",".join(told))
             return f"if {listing(told)} are models, run: truecal compare {path} --columns {every}{name}"
-        columns, gaps = shlex.quote(",".join(one)) if one else "NAME", self._gaps(one)
+        chosen = one or told[-1:]
         open_ = [f"within [0, 1]: {listing(told)}"] if not one else []
-        open_ += [f"of two values: {listing(two)}"] if two and not label else []
+        open_ += [f"of two values: {listing(two)}"] if len(two) > 1 and label and not near else []
         also = f" (columns {'; '.join(open_)})" if open_ else ""
         also += "" if one else f"; if none is a predicted probability, {write}"
-        return f"run: truecal evaluate {path} --columns {columns}{name}{gaps}{also}"
+        return f"run: truecal evaluate {path} --columns {shlex.quote(','.join(chosen))}{name}{self._gaps(chosen)}{also}"
 
     def _found(
         self, names: Iterable[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
@@ -526,6 +534,15 @@ class _Search:
         return found[0] if found else None
 
     def _several(self, found: Sequence[str]) -> FileError:
+        facts = self._facts(found)
+        found = [n for n in found if n not in facts or not facts[n].whole] or found  # without decisions
+        if targets := self._own_targets(found):
+            path, (first, label) = shlex.quote(self.request.path), next(iter(targets.items()))
+            how = f"run: truecal evaluate {path} --columns {shlex.quote(first)} --label-column {shlex.quote(label)}"
+            both = ", ".join(f"{quote(name)} with {quote(own)}" for name, own in targets.items())
+            return self.request.refuse(
+                f"expected one {self.what} of predictions, found {both}: {how}{self._gaps(found)}"
+            )
         columns = shlex.quote(",".join(found)) + self._gaps(found)
         how = f"name one with {COLUMNS_OPTION}; if they are models, run: truecal compare "
         how += f"{shlex.quote(self.request.path)} --columns {columns}"
@@ -534,18 +551,24 @@ class _Search:
 
     def _are_models(self, found: Sequence[str]) -> bool:
         """Whether columns such as forest_prob, linear_prob are of models of one target, not of a target each."""
-        said = [meaning(name) for name in found]
-        if (
-            self._gaps(found)
-            or len(found) > MOST_MODELS
-            or any(m is None or m.family[1] != "before" or m.scale is None for m in said)
-        ):
+        said = [m for name in found if (m := meaning(name)) is not None]
+        facts = self._facts(found)
+        if len(said) < len(found) or len(found) > MOST_MODELS or self._gaps(found) or len(self.labels.names) > 1:
             return False
-        models = [m.rest for m in said if m is not None]
+        if len({(m.said, m.family[1]) for m in said}) > 1 or not all(f.is_fraction for f in facts.values()):
+            return False
+        models = [m.rest for m in said]
         targets = {key_of(name) for name in (*self.forms, *self.labels.names)}
-        alike = stripped(models) != tuple(models)
-        one = len(self.labels.names) == 1 and not any(key_of(m) in key_of(self.labels.names[0]) for m in models)
-        return (alike or one) and not targets & set(map(key_of, models))
+        return self._two_valued(any_column=True) and not targets & set(map(key_of, models))
+
+    def _own_targets(self, found: Sequence[str]) -> dict[str, str]:
+        """The columns of outcomes of several probabilities that are of different events: y_a of p_a, and y_b of p_b."""
+        rest = {name: key_of(m.rest) for name in found if (m := meaning(name)) is not None and m.rest}
+        facts = peeked(self.peek, [n for n in (*self.labels.names, *self.forms) if n not in found])
+        two = [n for n, each in facts.items() if len(each.distinct) == 2 and not is_prediction(n)]
+        own = {name: [n for n in two if key_of(n).endswith(key)] for name, key in rest.items() if len(key) > 1}
+        one = {name: columns[0] for name, columns in own.items() if len(columns) == 1}
+        return one if len(set(one.values())) == len(one) > 0 and len(found) > 1 else {}
 
     def _only(self, found: Sequence[str], role: str) -> str | None:
         if len(found) > 1:

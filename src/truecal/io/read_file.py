@@ -40,7 +40,7 @@ from truecal.io.source import (
     without_void,
 )
 from truecal.io.token_logs import is_token_log, read_token_log
-from truecal.io.truths import check_not_below_chance, check_stated
+from truecal.io.truths import check_is_of_one, check_not_below_chance, check_stated
 
 Given = tuple[Values, str] | None  # labels from elsewhere, and what to call them
 
@@ -364,7 +364,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
         if not request.normalize and layout.kind == "probabilities" and (whole := from_bfloat16(numbers)) is not None:
             numbers = whole
             notes.append("bfloat16 probabilities, by their resolution: rows divided by their sums")
-        check_numbers(path, numbers, layout, request.told is not None)
+        check_numbers(path, numbers, layout)
     width = 2 if numbers.ndim == 1 else numbers.shape[1]
     if classes is not None and len(classes) != width:
         raise failure(path, f"expected {width} class names, one per column, got {len(classes)}")
@@ -468,9 +468,8 @@ def _indices(
         raise request.refuse(f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
     outcomes = Outcomes(shape[1], classes)
     if parts is not None:
-        outcomes = Outcomes(
-            shape[1], classes, parts.layout.of, parts.label, parts.what == "column", parts.numbers.size == len(values)
-        )
+        strict = parts.what == "column"
+        outcomes = Outcomes(shape[1], classes, parts.layout.of, parts.label, strict, parts.numbers, parts.batch)
     indices, note = label_indices(request, values, outcomes, where)
     columns = () if parts is None else parts.layout.columns
     if note:
@@ -485,7 +484,10 @@ def _indices(
 def _against(request: Request, parts: FileParts, given: Given, numbers: Any, y_true: Labels) -> str:
     """Labels that the predictions are against are refused, unless the caller named them."""
     told = given is not None or parts.told or request.positive is not None or not parts.label or parts.what == "key"
-    return check_not_below_chance(request, numbers, y_true, parts.label_where or "the labels", told)
+    if request.proba_columns is None and numbers.ndim == 1 and parts.layout.kind == "probabilities":
+        check_is_of_one(request, parts.layout.columns[0] if parts.layout.columns else "", numbers, y_true)
+    weak = parts.weak and not told
+    return check_not_below_chance(request, numbers, y_true, parts.label_where or "the labels", told, weak)
 
 
 def _judge_top_label(name: str, request: Request, parts: FileParts, given: Given) -> Predictions:

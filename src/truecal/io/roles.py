@@ -146,6 +146,8 @@ _NOISE_WORDS = (
 )
 _NOISE = frozenset(_NOISE_WORDS.split())
 _NOT_P = frozenset({"value", "val", "values", "adj", "id"})
+_BEFORE_P = frozenset({"oof", "cv", "test", "val", "pred"})
+_P = re.compile(r"[.$]?([a-z]+[_. ])?p(?!-)", re.IGNORECASE)
 _SPREADS = frozenset(
     ["std", "sd", "var", "variance", "se", "stderr", "lo", "hi", "lower", "upper", "entropy", "uncertainty", "rank"]
 )
@@ -194,6 +196,7 @@ def meaning(name: str) -> Meaning | None:
         start, end = (start, start + length) if glued[1] else (end - length, end)
     word = name[start:end].lower()
     before, after = name[:start].strip(_MARKS), name[end:].strip(_MARKS)
+    after = f"-{after}" if _SIGNED.fullmatch(name[end:].rstrip(_MARKS)) else after
     inner = [w for w in words[:first] if w not in _NOISE] if glued is None or glued[1] else [before]
     after = _without_noise(after)
     log = "log" in word and "prob" in word
@@ -204,6 +207,7 @@ def meaning(name: str) -> Meaning | None:
     return None if _RANKED.fullmatch(before) else Meaning(said, word, before, (said, "before", word), log)
 
 
+_SIGNED = re.compile(r"[ _.:(=\[]+-[0-9]+")  # the class -1 of p_-1
 _MARKS = " _.:()[]{}='\"-/|$"
 
 
@@ -217,8 +221,9 @@ def _word(words: Sequence[str], name: str) -> tuple[int, int, Said] | None:
     for i, word in reversed(list(enumerate(words))):
         if _PROBA.fullmatch(word):
             return i, i, "probabilities"
-    if words and words[0] == "p" and name[:1] in "pP.$" and not set(words[1:]) & _NOT_P and name[1:2] != "-":
-        return 0, 0, "probabilities"
+    first = next((i for i, word in enumerate(words) if word not in _BEFORE_P), 0)
+    if words[first : first + 1] == ["p"] and _P.match(name) and not set(words[first + 1 :]) & _NOT_P:
+        return first, first, "probabilities"
     for i, word in enumerate(words):
         if _GLUED.fullmatch(word):
             return i, i, "probabilities"
@@ -236,6 +241,15 @@ def _without_noise(after: str) -> str:
     if kept is None:
         return "" if any(token[0].lower() not in ("class", "pos", "positive") for token in tokens) else after
     return after[tokens[kept].start() :] if kept else after
+
+
+_MODEL_WORDS = "y yhat pred preds predict predicted prediction predictions model oof classifier clf"
+_OF_A_MODEL = frozenset(_MODEL_WORDS.split())
+
+
+def says_prediction(name: str) -> bool:
+    """Whether a word of a name says that a model gave the numbers, as in y_score and predicted_score."""
+    return any(token[0].lower() in _OF_A_MODEL for token in _TOKEN.finditer(name))
 
 
 def is_percent(name: str) -> bool:
@@ -303,6 +317,8 @@ def polarity(value: object) -> bool | None:
 
 MOST_DISTINCT = 1000
 SUMS_TO_ONE = 0.015
+FEWEST_DECIDED = 10
+"""Fewer rows may lie on the sides of a threshold by chance."""
 
 
 @dataclass(frozen=True)
@@ -356,6 +372,16 @@ def facts_of(values: Sequence[Any]) -> Facts:
 
 Peek = Callable[[Sequence[str]], "Mapping[str, Sequence[Any]] | None"]
 """Reads the first rows of some columns; None where that would cost too much."""
+
+
+def above(numbers: Any, values: Sequence[Any]) -> str | None:
+    """The value of two that comes where numbers are above a threshold: a decision made from the numbers."""
+    texts = np.array([str(value) for value in values])
+    if len(numbers) != len(texts) or len(numbers) < FEWEST_DECIDED or len(distinct := np.unique(texts)) != 2:
+        return None
+    own = [numbers[texts == value] for value in distinct]
+    low, high = sorted((p.min(), p.max(), str(value)) for p, value in zip(own, distinct, strict=True))
+    return high[2] if low[1] < high[0] else None
 
 
 def peeked(peek: Peek | None, names: Sequence[str]) -> dict[str, Facts]:

@@ -26,14 +26,26 @@ from truecal.io.column_rules import (
     Request,
     check_names,
     find_labels,
+    is_prediction,
     label_family,
     likely_labels,
 )
 from truecal.io.failures import FileError, NoRowsError, failure, listing, quote
-from truecal.io.label_values import Outcomes, Values, as_values, label_indices, numbers_if_whole, shares
+from truecal.io.label_values import (
+    FEWEST,
+    Outcomes,
+    Values,
+    as_values,
+    label_indices,
+    named_by_decisions,
+    numbers_if_whole,
+    shares,
+)
 from truecal.io.layouts import find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
 from truecal.io.roles import (
+    NUMBER,
+    VECTOR,
     Forms,
     Peek,
     called,
@@ -45,7 +57,7 @@ from truecal.io.roles import (
     key_of,
     peeked,
 )
-from truecal.io.truths import FEWEST, is_decision, settled
+from truecal.io.truths import is_decision, settled
 
 ROUNDED = 1e-3  # how far a row of probabilities may sum from 1
 
@@ -114,9 +126,11 @@ class FileParts:
     dense: bool = False  # rows are pixels or tokens
     label: str = ""  # the column of the labels
     told: bool = False  # which the caller named
+    weak: bool = False  # which another column could be called
     what: str = "column"
     unordered: bool = False
     can_label: tuple[str, ...] = ()  # columns whose values would do as labels, where none were found
+    batch: bool = False  # of a table whose columns were found before
     facts: Any = None  # of rows, as `sums.compiled_columns` has them, where they are known
 
 
@@ -156,7 +170,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     what, forms, layout, family = source.what, found.forms, found.layout, found.family
     label, rule = found.label, found.labels.rule
     notes = [layout.note, *source.notes, *(_beside(found, source.peek) if fresh else ())]
-    fresh = fresh and not labels_elsewhere
+    batch, fresh = not fresh, fresh and not labels_elsewhere
     columns = layout.columns or (layout.confidence or "",)
     both = None
     if label is not None and source.together is not None and not (labels_elsewhere or request.drop_incomplete):
@@ -169,6 +183,10 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
     if layout.log:
         numbers = np.exp(numbers)
+    named_logits = layout.kind == "logits" and request.told is None and numbers.ndim == 2 and numbers.size > 0
+    if named_logits and _near_one(numbers) <= ROUNDED:
+        layout = replace(layout, kind="probabilities", note=layout.note.replace("logits", "probabilities", 1))
+        notes[0] = f"{layout.note}: every row sums to 1"
     percents = all(is_percent(name) for name in columns) and layout.kind != "logits" and numbers.size > 0
     if request.percent or (percents and 1 < float(np.nanmax(numbers)) <= 100):
         if layout.kind == "logits":
@@ -194,6 +212,11 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     classes, key = layout.classes, None
     if what == "key" and layout.kind != "top_label":
         key = next((name for name in forms if is_called(name, "classes")), None)
+    elif (
+        labels is not None and not batch and (told := _named_by_decisions(source, layout, numbers, labels)) is not None
+    ):
+        classes, decision = told
+        notes.append(f"class names from {quote(decision)}, which is the class of the largest probability in all rows")
     if key is not None:
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
@@ -214,13 +237,33 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         used=used,
         unordered=source.unordered,
         groups=source.groups,
+        batch=batch,
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
         parts = replace(parts, notes=(*notes, source.dense.note), groups=groups, dense=True)
     parts = replace(parts, label=label or "", told=found.labels.told or bool(request.label_column), what=what)
-    parts = replace(parts, can_label=found.labels.can)
+    parts = replace(parts, can_label=found.labels.can, weak=found.labels.weak)
     return _complete(request, parts, missing) if request.drop_incomplete else parts
+
+
+def _named_by_decisions(
+    source: Source, layout: Layout, numbers: Floats, labels: Values
+) -> tuple[tuple[str, ...], str] | None:
+    """The classes of columns, or of vectors, that have numbers or no names where labels are text."""
+    known = layout.classes is not None and numbers_if_whole(np.array(layout.classes, dtype=object)).dtype == object
+    if known or numbers.ndim != 2 or numbers.shape[1] < 2 or labels.dtype != object or len(labels) != len(numbers):
+        return None
+    if numbers_if_whole(labels).dtype != object:
+        return None
+    for name in (n for n in source.forms if is_prediction(n) and source.forms[n] not in (NUMBER, VECTOR)):
+        try:
+            decisions = source.values(name)
+        except FileError:  # gaps, or lists
+            continue
+        if decisions.shape == labels.shape and (found := named_by_decisions(numbers, decisions, labels)) is not None:
+            return found, name
+    return None
 
 
 def _beside(found: Found, peek: Peek | None) -> list[str]:
@@ -278,9 +321,8 @@ def _settled(
             return None if len(found.labels.names) > 1 else False
         width = 2 if numbers.ndim == 1 else numbers.shape[1]
         try:
-            indices, _ = label_indices(
-                request, values, Outcomes(width, layout.classes, layout.of, label, one=numbers.ndim == 1), label
-            )
+            outcomes = Outcomes(width, layout.classes, layout.of, label, numbers=numbers)
+            indices, _ = label_indices(request, values, outcomes, label)
         except FileError:
             return None
         return is_decision(numbers, indices)
@@ -417,7 +459,7 @@ def check_confidence(path: str, layout: Layout, values: Floats) -> Floats:
     return values
 
 
-def check_numbers(path: str, numbers: Floats, layout: Layout, told: bool = True) -> None:
+def check_numbers(path: str, numbers: Floats, layout: Layout) -> None:
     """Every number present, and probabilities (or logits) that are what they should be; says row and column by name."""
     if numbers.shape[0] == 0:
         raise NoRowsError(failure(path, "expected at least one row of predictions, got none"))
@@ -439,8 +481,7 @@ def check_numbers(path: str, numbers: Floats, layout: Layout, told: bool = True)
         _check_probabilities(path, numbers, layout)
     elif numbers.ndim == 2 and _near_one(numbers) <= ROUNDED:
         found = "every row is in [0, 1] and sums to 1: these are probabilities"
-        how = f"drop {LOGITS_OPTION}" if told else "pass kind='probabilities' (FILE:probs)"
-        raise failure(path, f"expected logits, {found}, {how}")
+        raise failure(path, f"expected logits, {found}, drop {LOGITS_OPTION}")
 
 
 def are_plain(numbers: Floats, layout: Layout, facts: Any = None) -> bool:

@@ -364,6 +364,8 @@ def _lists(path: str, texts: Any, name: str, start: int, kind: Any) -> Any:
             )
         with parsing(path, wanted):
             values = None if text is None else json.loads(_as_json(text))
+        while isinstance(values, list) and len(values) == 1 and isinstance(values[0], list):
+            values = values[0]
         if text is not None and not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
             raise failure(path, f"expected {wanted}, got {quote(text)}")
         # A whole number of hundreds of digits is no float; it is reported as infinite.

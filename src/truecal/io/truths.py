@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -10,18 +11,14 @@ import numpy.typing as npt
 
 from truecal.io.column_rules import LABEL_OPTION, POSITIVE_OPTION, Labels, Request
 from truecal.io.failures import FileError, listing, quote
-from truecal.io.label_values import Values
+from truecal.io.label_values import AGREE, FEWEST, Values, agreement
 from truecal.io.prediction_file import Floats
 from truecal.io.roles import is_called, polarity
 
-FEWEST = 20
-"""Fewer rows may agree by chance."""
-ROUNDING = 1e-5
-"""So small a share of the largest prediction shows nothing."""
-MOST = 1 << 14
-"""Of more rows so many, spread evenly, are looked at."""
-BELOW_CHANCE = -4.0
-"""So many standard errors of the covariance between labels and predictions."""
+RELATED = 2.0
+"""Fewer standard errors of the covariance between labels and predictions are no relation."""
+FEWEST_ROWS = 50
+"""Fewer rows show neither that there is none, nor that numbers are never below 1/2."""
 
 
 def is_decision(numbers: Floats, y: Any) -> bool:
@@ -98,10 +95,27 @@ def _equal(a: Values, b: Values) -> bool:
     return poles[0] == poles[1] and None not in poles[0]
 
 
-def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool) -> str:
-    """Refuse labels that the predictions are against; the sentence to print where the caller named them."""
+def check_is_of_one(request: Request, name: str, p: Floats, y: Any) -> None:
+    """Refuse the probability of the predicted class in the place of that of one class: it is never below 1/2."""
+    if y.ndim != 1 or len(p) < FEWEST_ROWS or p.min() < 0.5 or p.mean() - y.mean() < 0.2:
+        return
+    raise request.refuse(
+        f"{quote(name)} is never below 1/2, and {y.mean():.0%} of the labels are 1: it may be the probability of the "
+        "predicted class, of which the file needs the predicted labels; if it is the probability of 1, pass "
+        f"--columns {shlex.quote(name)}"
+    )
+
+
+def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool, weak: bool) -> str:
+    """Refuse labels that the predictions are against, or, where the name of their column is `weak`, that have nothing
+    to do with them; the sentence to print where the caller named them."""
     z = agreement(numbers, y)
-    if z is None or z > BELOW_CHANCE:
+    if weak and z is not None and -AGREE < z < RELATED and len(y) >= FEWEST_ROWS:
+        raise request.refuse(
+            f"no relation between the predictions and {where}, which may be something else: if it has the labels, pass "
+            f"{LABEL_OPTION} with its name; otherwise pass --labels FILE"
+        )
+    if z is None or z > -AGREE:
         return ""
     what = f"the predictions are against the labels in {where}: classes have lower probabilities in their own rows"
     if told:
@@ -114,7 +128,7 @@ def check_stated(request: Request, name: str, p: Floats, correct: npt.NDArray[np
     """Refuse hits beside a probability of one class: low values are right more often than they say."""
     low = p < 0.5
     excess, folded = correct[low] - p[low], np.where(low, 1 - p, p)
-    if low.sum() < FEWEST or excess.mean() < -BELOW_CHANCE * excess.std() / np.sqrt(len(excess)):
+    if low.sum() < FEWEST or excess.mean() < AGREE * excess.std() / np.sqrt(len(excess)):
         return
     if float(((correct - folded) ** 2).mean()) > float(((correct - p) ** 2).mean()):
         return
@@ -123,23 +137,3 @@ def check_stated(request: Request, name: str, p: Floats, correct: npt.NDArray[np
         "the probability of one class, of which the file needs the outcome (0 or 1) instead of hits; if it is the "
         f"probability that the answer is right, give {request.path}:top_label"
     )
-
-
-def agreement(numbers: Floats, y: Any) -> float | None:
-    """How far predictions of the labels' own classes exceed those of independent labels, in standard errors."""
-    if y.ndim != 1 or len(y) < FEWEST or len(y) != len(numbers):
-        return None
-    step = -(-len(y) // MOST)
-    numbers, y = numbers[::step], y[::step]
-    n = len(y)
-    if numbers.ndim == 1:
-        a, b = numbers - numbers.mean(), (y - y.mean()).astype(np.float64)
-        scale = float(np.sqrt((a * a).sum() * (b * b).sum() / max(1, n - 1)))
-        return None if not scale > 0 or not np.isfinite(scale) else float((a * b).sum() / scale)
-    own = numbers[np.arange(n), y]
-    shares = np.bincount(y, minlength=numbers.shape[1]) / n
-    spread = (own - numbers @ shares.astype(numbers.dtype)).astype(np.float64)
-    if abs(spread.mean()) <= ROUNDING * float(np.abs(own).max()):
-        return None
-    scale = float(spread.std() * np.sqrt(n))
-    return None if not scale > 0 or not np.isfinite(scale) else float(spread.sum() / scale)
