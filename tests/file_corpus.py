@@ -408,6 +408,20 @@ TWINS: dict[str, Twin] = {
     "poles_and_codes.csv": Twin(
         {"label": Y, "prediction": np.where(D == 1, "POSITIVE", "NEGATIVE"), "confidence": TOP}, "confidence"
     ),
+    "mostly_missing.csv": Twin(
+        {"A": IDS, "bt_prob": P, "edited": np.where(AGE > 70, "yes", ""), "odds": 1 / (P + 0.1), "Awin": Y}
+    ),
+    "sorted.json": Twin(
+        raw(
+            json.dumps(
+                [
+                    {"file": f"{i}.png", "true": NAMES[i // 1000], "pred": NAMES[ARGMAX[i % N]], "prob": TOP[i % N]}
+                    for i in range(3000)
+                ]
+            )
+        ),
+        "sorted",
+    ),
     "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(

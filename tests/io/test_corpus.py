@@ -57,6 +57,8 @@ def test_a_file_is_read_as_its_owner_means_it(name: str, tmp_path: Path, monkeyp
     elif twin.kind == "second class":
         assert np.array_equal(loaded.y_true, 1 - Y)
         assert_close(model[:, 1], 1 - P)
+    elif twin.kind == "sorted":
+        assert_close(model.confidence, np.tile(TOP, 15))
     elif twin.kind == "halved":
         assert np.array_equal(loaded.y_true, Y)
         assert_close(model, P / 2.1)

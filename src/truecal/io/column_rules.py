@@ -244,6 +244,8 @@ def _decisions(forms: Forms, names: Sequence[str], peek: Peek) -> list[str]:
 
 def _can_label(facts: Facts, layout: Layout, predicted: frozenset[str] | None = None) -> bool:
     """Whether values can be the labels of predictions: names or numbers of their classes, or two values."""
+    if 2 * facts.missing > facts.rows:
+        return False
     if layout.kind == "top_label":
         return facts.may_be_label and (predicted is None or bool(facts.distinct & predicted))
     if layout.classes is None:

@@ -95,13 +95,19 @@ def open_table(table: Table, named: bool = True) -> Source:
                 arrays = next(iter(table.batches(few, True)), [])
             except FileError:  # what is wrong is said where it is read
                 return None
-            found |= {name: _listed(array.slice(0, rows)) for name, array in zip(few, arrays, strict=False)}
+            found |= {name: _listed(_spread(array, rows)) for name, array in zip(few, arrays, strict=False)}
         return found
 
     forms = table.forms or _forms(table)
     both = None if table.mixed is None else together
     seen = table.peek or (peek if table.n_rows != 0 else None)
     return Source(table.path, "column", forms, numbers, values, named, objects=objects, peek=seen, together=both)
+
+
+def _spread(array: Any, rows: int) -> Any:
+    """Some values spread over all, which may be sorted by their labels."""
+    step = -(-len(array) // rows)
+    return array if step < 2 else array.take(_codes(range(0, len(array), step)))
 
 
 def _charge(table: Table, size: int) -> None:

@@ -93,8 +93,9 @@ _OUTCOMES = frozenset(_OUTCOME_WORDS.split())
 
 
 def tells_outcome(name: str) -> bool:
-    """Whether a word of a name says that something came true, as in favorite_win_flag."""
-    return any(token[0].lower() in _OUTCOMES for token in _TOKEN.finditer(name))
+    """Whether a word of a name says that something came true, as in favorite_win_flag and Awin."""
+    words = [token[0].lower() for token in _TOKEN.finditer(name)]
+    return any(word in _OUTCOMES or word.endswith(("win", "won", "outcome", "label", "target")) for word in words)
 
 
 def called(names: Iterable[str], *roles: str) -> list[str]:
