@@ -422,6 +422,20 @@ TWINS: dict[str, Twin] = {
         ),
         "sorted",
     ),
+    "models_of_a_weak_label.csv": Twin(
+        {"id": IDS, "actual_heart": Y, "Prob_Tree": P, "Pred_Tree": D, "Prob_SVM": P**2, "Prob_Boost": P**0.5},
+        refused="--columns Prob_Tree,Prob_SVM,Prob_Boost",
+    ),
+    "perfect.csv": Twin(
+        {"PLAYED_orig": D, "PLAYED_predicted": D, "0_predicted_proba": 1 - P, "1_predicted_proba": P, "W": AGE},
+        refused="pass --label-column PLAYED_orig",
+    ),
+    "quoted.json": Twin(
+        raw(json.dumps([{"label": str(y), "prob": str(p)} for y, p in zip(Y.tolist(), P.tolist(), strict=True)]))
+    ),
+    "marked.csv": Twin(
+        {"true": Y, "pred": D, "prob_pneumonia": P, "true_name": YES, "pred_name": SAID, "correct": D == Y}
+    ),
     "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(

@@ -220,7 +220,7 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
         return Labels((left[0],), "the only other column", weak=True)
     if len(told := [n for n in left if tells_outcome(n)]) == 1:
         return Labels((told[0],), "by its name and values", weak=True)
-    return Labels(can=likeliest_first(left, layout.columns, list(forms)))
+    return Labels(can=likeliest_first(left or decided, layout.columns, list(forms)))
 
 
 def likeliest_first(can: Sequence[str], predictions: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

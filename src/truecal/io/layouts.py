@@ -188,10 +188,11 @@ class _Search:
         rough = bool(fractions) and abs(sum(float(f.numbers.mean()) for f in fractions) % 99 - 1) < 0.1
         if 0 < len(self._own_targets(list(members))) < len(members):
             return False
-        return key[0] != "weak" and (rough or (key[1] == "after" and not self._two_valued()))
+        return key[0] != "weak" and (rough or (key[1] == "after" and not self._two_valued(any_column=True)))
 
     def _named_as_labels(self, classes: Sequence[str]) -> bool:
-        facts = peeked(self.peek, self.labels.names)
+        names = self.labels.names or [n for n, form in self.forms.items() if form not in (NUMBER, VECTOR)]
+        facts = peeked(self.peek, names)
         return any(matches(each.distinct, classes) for each in facts.values() if len(each.distinct) > 1)
 
     def _two_valued(self, any_column: bool = False) -> bool:
@@ -213,7 +214,7 @@ class _Search:
         alone = {} if self._own_targets(list(said)) else alone
         facts = self._facts(said) if not alone else {}
         alone = alone or {n: m for n, m in said.items() if n not in facts or facts[n].in_unit or m.scale == "logits"}
-        if self._marks() and len(alone) == 1 and not self.labels.names:
+        if self._marks() and len(alone) == 1 and not self.labels.names and not self._marks_by_labels():
             return None  # with what marks right answers it is a confidence
         name = self._choose(*([n for n, m in alone.items() if m.scale == s] for s in ("probabilities", "logits")))
         if name is None or self._is_confidence(name):
@@ -248,6 +249,19 @@ class _Search:
         named = called(self.forms, "correct")
         facts = self._facts(named)
         return [n for n in named if n not in facts or not facts[n].are_names]
+
+    def _marks_by_labels(self) -> bool:
+        """Whether a column of labels is there that predicted labels equal in the rows that are marked as right."""
+        names = [n for n, form in self.forms.items() if form != VECTOR]
+        rows = None if self.peek is None else self.peek(names)
+        said = [n for n in names if is_prediction(n)]
+        if not rows or not said:
+            return False
+        texts = {name: list(map(str, values)) for name, values in rows.items()}
+        right = [polarity(text) for text in texts[self._marks()[0]]]
+        others = [n for n in names if n not in said and len(set(texts[n])) > 1]
+        equal = ([a == b for a, b in zip(texts[p], texts[n], strict=True)] for p in said for n in others)
+        return any(each == right for each in equal)
 
     def odds(self) -> Layout | None:
         """Two columns or more called odds_home, odds_away, ... or home_odds, away_odds, ..."""

@@ -549,6 +549,11 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
                 table = table.drop_columns([name])
                 for each, scores in _scored(request, rows, name, keys).items():
                     table = table.append_column(each, pyarrow.array(scores))
+        for name, kind in zip(table.column_names, table.schema.types, strict=True):
+            if pyarrow.types.is_string(kind) and (scale_of(name) is not None or is_called(name, "confidence")):
+                with suppress(pyarrow.ArrowInvalid):  # numbers in quotes
+                    place = table.column_names.index(name)
+                    table = table.set_column(place, name, table.column(name).cast(pyarrow.float64()))
         types = dict(zip(table.column_names, table.schema.types, strict=True))
         names = table.column_names
     check_names(request.path, names)
