@@ -94,7 +94,7 @@ def test_mean_and_standard_deviation_and_cdf_values(tmp_path):
     [
         (["a", "b", "c"], {}, "expected quantiles .q0.1, q0.5 or p10, p50"),
         (["q1", "q2", "q3"], {}, "levels or numbers of quantiles. pass --levels"),
-        (["q0.1", "mean", "std"], {"columns": ["no"]}, "expected a column 'no'"),
+        (["q0.1", "mean", "std"], {"columns": ["no"]}, "expected a column named 'no'"),
         (["p50", "p10", "mean", "std"], {}, "found quantiles and mean and standard deviation: name the columns"),
         (["p10", "p90"], {}, "quantiles cross in row 0"),
         (["mean", "std"], {}, "sd must not be negative"),

@@ -18,6 +18,7 @@ from truecal.io.column_rules import (
     Labels,
     Request,
     find_labels,
+    present,
 )
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.harness import is_sample_log
@@ -85,8 +86,7 @@ def read_risk_table(
     request = Request(os.fsdecode(path), None, None if columns is None else tuple(columns), header=header)
     source = _opened(request)
     for name in columns or ():
-        if name not in source.forms:
-            raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
+        present(request, name, source.forms, source.what)
     rest = [name for name, form in source.forms.items() if name not in others and form in (NUMBER, WHOLE, VECTOR)]
     ends = [[name for name in rest if (end := _LAST_NUMBER.search(name)) and float(end[1]) == t] for t in horizons]
     named = [several[0] for several in ends if len(several) == 1]
@@ -160,11 +160,7 @@ def read_outcomes(path: str | os.PathLike[str], label_column: str | None = None,
 def _outcome(request: Request, source: Source) -> str:
     """The column of outcomes: as named, or by its name."""
     if request.label_column is not None:
-        if request.label_column not in source.forms:
-            raise request.refuse(
-                f"expected a {source.what} {quote(request.label_column)}, found {listing(source.forms)}"
-            )
-        return request.label_column
+        return present(request, request.label_column, source.forms, source.what)
     numbers = [name for name, form in source.forms.items() if form in (NUMBER, WHOLE)]
     found = called(numbers, "observed") or [name for name in numbers if name == "y"]
     if len(found) != 1:
@@ -188,10 +184,8 @@ def _forecast(
     """The forecast and what it was made from; forms are tried in turn, and two that fit raise."""
     others = {name: form for name, form in source.forms.items() if name != label}
     if request.proba_columns is not None:
-        for name in request.proba_columns:
-            if name not in source.forms:
-                raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
-        others = {name: source.forms[name] for name in request.proba_columns}
+        chosen = [present(request, name, source.forms, source.what) for name in request.proba_columns]
+        others = {name: source.forms[name] for name in chosen}
     numbers = [name for name, form in others.items() if form in (NUMBER, WHOLE)]
     vectors = [name for name, form in others.items() if form == VECTOR]
     found: dict[str, tuple[list[str], Callable[[Floats], forecasts.Forecast]]] = {}
@@ -355,10 +349,7 @@ def _label_columns(
     """The 0/1 columns of the labels: as named, or those of one prefix, in the order of the predictions."""
     if given is not None:
         wanted = (given,) if given in source.forms else tuple(part.strip() for part in given.split(","))
-        for name in wanted:
-            if name not in source.forms:
-                raise request.refuse(f"expected a {source.what} {quote(name)}, found {listing(source.forms)}")
-        return wanted
+        return tuple(present(request, name, source.forms, source.what) for name in wanted)
     for prefix in (*_LABELS, "y"):
         pattern = re.compile(rf"{prefix}[_.:]?(.+)", re.IGNORECASE | re.DOTALL)
         forms = source.forms.items()

@@ -390,14 +390,8 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
     """Notes and features of a file, whatever it holds."""
-    about = {
-        "notes": tuple(notes),
-        "unused": parts.unused,
-        "can_label": parts.can_label,
-        "rows": parts.rows,
-        "n_rows": parts.n_rows,
-    }
-    return {**about, "groups": parts.groups}
+    same = ("unused", "can_label", "rows", "n_rows", "groups")
+    return {"notes": tuple(notes), **{name: getattr(parts, name) for name in same}}
 
 
 def _labels_of(

@@ -238,12 +238,15 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         unordered=source.unordered,
         groups=source.groups,
         batch=batch,
+        label=label or "",
+        told=found.labels.told or bool(request.label_column),
+        weak=found.labels.weak,
+        what=what,
+        can_label=found.labels.can,
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
         parts = replace(parts, notes=(*notes, source.dense.note), groups=groups, dense=True)
-    parts = replace(parts, label=label or "", told=found.labels.told or bool(request.label_column), what=what)
-    parts = replace(parts, can_label=found.labels.can, weak=found.labels.weak)
     return _complete(request, parts, missing) if request.drop_incomplete else parts
 
 
