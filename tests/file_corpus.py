@@ -28,6 +28,7 @@ SHARES = (0.9 * P + 0.05).round(6)
 WON = np.where(Y == 1, "churned", "stayed")
 IDS = np.arange(1000, 1000 + N)
 AGE = rng.integers(18, 80, N)
+TEAMS = [np.array([f"team {(i + shift) % 7}" for i in range(N)]) for shift in (0, 3)]
 
 
 class Twin(NamedTuple):
@@ -436,6 +437,15 @@ TWINS: dict[str, Twin] = {
     "marked.csv": Twin(
         {"true": Y, "pred": D, "prob_pneumonia": P, "true_name": YES, "pred_name": SAID, "correct": D == Y}
     ),
+    "winner.csv": Twin(
+        {"home_team": TEAMS[0], "away_team": TEAMS[1], "winner": np.where(Y == 1, *TEAMS), "home_win_prob": P}
+    ),
+    "winners.csv": Twin(
+        {"team1": TEAMS[0], "team2": TEAMS[1], "Result": np.where(CLASS == 1, "Draw", np.where(CLASS == 0, *TEAMS))}
+        | {"p_team1": THREE[:, 0], "p_draw": THREE[:, 1], "p_team2": THREE[:, 2]},
+        "classes",
+    ),
+    "percent.jsonl": Twin(lines({"label": int(y), "prob": p} for y, p in zip(Y, percent(P), strict=True))),
     "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(

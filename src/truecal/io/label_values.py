@@ -199,7 +199,8 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
         named = named or [v for v in distinct if key_of(v) == key_of(wanted or outcomes.of)]
         named = named if len(named) == 1 else []
         if not named and not wanted:  # churn_probability beside churned and stayed
-            named = [v for v in distinct if len(outcomes.of) > 2 and key_of(v).startswith(key_of(outcomes.of))]
+            of = key_of(outcomes.of)
+            named = [v for v in distinct if len(of) > 2 and (key_of(v).startswith(of) or of.startswith(key_of(v)))]
             named = named if len(named) == 1 else []
         told = (
             wanted or (None not in signs and polarity(outcomes.of) is False) or numbers_if_whole(values).dtype == object

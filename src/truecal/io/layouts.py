@@ -142,7 +142,9 @@ class _Search:
         said = {n: means for n, form in self.forms.items() if (means := meaning(n)) and means.rest and form != VECTOR}
         said = {n: m for n, m in said.items() if self.forms[n] == NUMBER or (m.scale and m.word != "p")}
         columns = {key_of(n) for n in (*self.forms, *self.labels.names)}
-        said = {n: m for n, m in said.items() if m.family[1] != "after" or key_of(m.rest) not in columns} or said
+        others = {n: m for n, m in said.items() if m.family[1] != "after" or key_of(m.rest) not in columns}
+        if not sum_to_one(self._facts(said), list(said)):  # p_churn beside churn is no class
+            said = others or said
         found: dict[tuple[str, ...], dict[str, Meaning]] = {}
         for name, means in said.items():
             found.setdefault(means.family, {})[name] = means

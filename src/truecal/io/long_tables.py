@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +14,17 @@ from truecal.io.column_rules import Request
 from truecal.io.failures import FileError, listing, quote
 from truecal.io.label_values import Values, numbers_if_whole
 from truecal.io.prediction_file import Floats, Indices
-from truecal.io.roles import NUMBER, called, is_called, is_identifier, meaning, scale_of
+from truecal.io.roles import (
+    NUMBER,
+    VECTOR,
+    called,
+    is_called,
+    is_identifier,
+    meaning,
+    scale_of,
+    stripped,
+    tells_outcome,
+)
 from truecal.io.source import Source
 
 MOSTLY = 0.8  # the share of samples that must have every class once, for a table to count as long
@@ -59,6 +72,55 @@ def from_long(request: Request, source: Source | object, labels_elsewhere: bool)
             request = replace(request, proba_columns=None, id_column=False if named is False else id_name)
             return request, _wide(request, source, found, numbers[0])
     return request, source
+
+
+DRAWS = ("draw", "tie", "d", "x")
+MOST_TEXTS = 12
+
+
+def from_sides(request: Request, source: Source) -> Source:
+    """The source, with `home` and `away` in the place of outcomes that repeat home_team or away_team, as winners do."""
+    texts = [name for name, form in source.forms.items() if form not in (NUMBER, VECTOR)]
+    told = [request.label_column] if request.label_column in texts else []
+    named = told or [name for name in texts if tells_outcome(name) and request.label_column is None]
+    rows = source.peek(texts) if named and source.peek is not None and len(texts) <= MOST_TEXTS else None
+    for name in named if rows else ():
+        for one, other in itertools.combinations([text for text in texts if text != name], 2):
+            assert rows is not None
+            if (sides := _sides(rows[name], rows[one], rows[other], stripped((one, other)))) is not None:
+                return _with_sides(source, name, one, other, sides)
+    return source
+
+
+def _with_sides(source: Source, name: str, one: str, other: str, sides: list[str]) -> Source:
+    def peek(names: Sequence[str]) -> dict[str, Any] | None:
+        found = None if source.peek is None else source.peek(names)
+        return None if found is None else {n: sides if n == name else values for n, values in found.items()}
+
+    note = f"{quote(name)} says which of {quote(one)} and {quote(other)} it was"
+    values = functools.partial(_side_values, source, name, one, other)
+    return replace(source, notes=(note, *source.notes), peek=peek, values=values, together=None, objects=None)
+
+
+def _side_values(source: Source, name: str, one: str, other: str, wanted: str) -> Values:
+    """A column, with the sides in the place of those who were on them."""
+    found = source.values(wanted)
+    if wanted != name:
+        return found
+    sides = _sides(*(v.tolist() for v in (found, source.values(one), source.values(other))), stripped((one, other)))
+    return found if sides is None else np.array(sides, dtype=object)
+
+
+def _sides(
+    outcomes: Sequence[object], ones: Sequence[object], others: Sequence[object], names: Sequence[str]
+) -> list[str] | None:
+    """Which side each outcome is, or a draw; None where some are neither, or one side is hardly ever."""
+    sides = []
+    for outcome, one, other in zip(outcomes, ones, others, strict=True):
+        if one == other or outcome not in (one, other, *DRAWS, *map(str.title, DRAWS)):
+            return None
+        sides.append(names[0] if outcome == one else names[1] if outcome == other else "draw")
+    return sides if min(map(sides.count, names)) >= 3 and len(set(ones)) > 2 else None
 
 
 def _long(request: Request, source: Source, id_name: str, class_name: str, number: str) -> _Long | None:

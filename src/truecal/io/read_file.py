@@ -22,7 +22,7 @@ from truecal.io.hub_tables import from_hub, hub_columns
 from truecal.io.inspect_log import is_inspect_log, read_inspect_log
 from truecal.io.label_values import Outcomes, Values, as_values, hits, label_indices, numbers_if_whole
 from truecal.io.limits import within_memory
-from truecal.io.long_tables import from_long
+from truecal.io.long_tables import from_long, from_sides
 from truecal.io.matching import IdColumn, Keys, keys_of, match_rows
 from truecal.io.prediction_file import FileKind, Labels, Predictions
 from truecal.io.refused import LFS, PICKLES, converted_error, missing_error, pickle_error, pointer_error
@@ -156,6 +156,7 @@ def _read(request: Request, labels: Any, label_column: str | None) -> Prediction
             target, labels = open_source(Request(os.fsdecode(labels)), file_format(os.fsdecode(labels))), None
         request, found = from_hub(request, found, target)
         request, found = from_long(request, found, labels is not None)
+        found = from_sides(request, found)
     if isinstance(found, Predictions):
         if request.normalize or request.percent:
             raise request.refuse("normalize and percent cannot be used with a sample log of choices: its rows sum to 1")

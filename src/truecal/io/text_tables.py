@@ -551,9 +551,10 @@ def open_flat(request: Request, table: Any, notes: tuple[str, ...] = ()) -> Sour
                     table = table.append_column(each, pyarrow.array(scores))
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
             if pyarrow.types.is_string(kind) and (scale_of(name) is not None or is_called(name, "confidence")):
-                with suppress(pyarrow.ArrowInvalid):  # numbers in quotes
-                    place = table.column_names.index(name)
-                    table = table.set_column(place, name, table.column(name).cast(pyarrow.float64()))
+                cells = table.column(name).to_pylist()
+                if all(cell is None or _is_number(cell) or MARKED.fullmatch(cell.strip()) for cell in cells):
+                    plain = [None if cell is None else float(_unmarked(cell, ".")) for cell in cells]
+                    table = table.set_column(table.column_names.index(name), name, pyarrow.array(plain))
         types = dict(zip(table.column_names, table.schema.types, strict=True))
         names = table.column_names
     check_names(request.path, names)
