@@ -92,4 +92,4 @@ def bins_of_cells(u, m, ties):
     (piece,) = tc.Quantile(m).pieces(seen, ties)
     cells: Any = piece.cells
     (bins,) = cells.bins
-    return bins.occupied[bins.home(cells.sizes)][cells.atom]
+    return bins.occupied[bins.home][cells.atom]

@@ -123,6 +123,8 @@ def cell_totals(cell: Any, values: Any, m: int) -> Array:
     """(values, m) sums of several vectors by cell, as an array of numpy."""
     if not isinstance(cell, HOST):
         return device_backend().cell_totals(cell, values, m)  # type: ignore[no-any-return]  # a module loaded by name
+    if len(values) == 1:
+        return np.bincount(cell, values[0], m)[None]
     return np.array([np.bincount(cell, each, m) for each in values])
 
 

@@ -86,6 +86,8 @@ class Bins:
     """The number of all bins, empty ones too."""
     split: bool
     """Whether a cut divides some block of equal reports."""
+    home: Array
+    """The bin of each atom, as `block_bin` has it: the one that holds its middle row."""
     alone: bool = False
     """No bin holds two rows: there are no pairs, and every pair sum is exactly 0 rather than a rounding error."""
 
@@ -93,18 +95,6 @@ class Bins:
     def number(self) -> int:
         """How many bins hold rows."""
         return len(self.occupied)
-
-    def home(self, sizes: Array) -> Array:
-        """The bin of each atom of so many rows, as `block_bin` has it: the first that ends behind its middle row."""
-        if self.share is None:
-            return np.arange(len(sizes))
-        shares = self.share.tocsc()  # every atom has a share in some bin
-        starts = shares.indptr[:-1]
-        column = np.repeat(np.arange(len(sizes)), np.diff(shares.indptr))
-        rows = np.rint(shares.data * sizes[column]).cumsum()
-        rows -= np.append(0.0, rows)[starts][column]
-        behind = np.flatnonzero(rows > ((sizes - 1) // 2)[column])
-        return np.asarray(shares.indices[behind[np.searchsorted(column[behind], np.arange(len(sizes)))]])
 
     def sums(self, atoms: Array) -> Array:
         """Bin sums (bins, ...) of atom sums (atoms, ...)."""
@@ -383,7 +373,7 @@ def rank_atoms(n: int, every: tuple[Array, ...], blocks: Blocks | None, ties: st
     return atoms_of(n, tuple([Runs.between(each, n) for each in every]), blocks if ties == "average" else None)
 
 
-MOST_SHARED = 1 << 14
+MOST_SHARED = 1 << 16
 """More cuts than this are not kept for the next view."""
 
 
@@ -432,10 +422,11 @@ def _bins(starts: Array, runs: Runs, n: int) -> Bins:
     extra = chance - np.bincount(atom, weights=share * share, minlength=atoms)
     extra[np.bincount(atom, minlength=atoms) == 1] = 0.0
     alone, split = bool(np.diff(np.append(lower, n)).max() <= 1), bool(extra.any())
+    home = np.searchsorted(lower, starts + (size.astype(np.intp) - 1) // 2, side="right") - 1
     if len(places) == atoms and len(lower) == atoms:
-        return Bins(None, chance, extra, runs.place, runs.total, split, alone)
+        return Bins(None, chance, extra, runs.place, runs.total, split, home, alone)
     from scipy import sparse
 
     ends = np.append(np.searchsorted(places, lower), len(places))
     matrix = sparse.csr_array((share, atom, ends), shape=(len(lower), atoms))
-    return Bins(matrix, chance, extra, runs.place, runs.total, split, alone)
+    return Bins(matrix, chance, extra, runs.place, runs.total, split, home, alone)

@@ -179,7 +179,7 @@ def _normal_band(property: Property, sample: Sample, form: BinCells, place: int,
     """The same of weighted outcomes: the observed frequencies of the property, and the variance of their sums."""
     assert sample.variance is not None
     bins, w, u = form.bins[place], sample.row_weights, sample.view(j).astype(np.float64)
-    home = bins.occupied[bins.home(form.sizes)][form.atom]
+    home = bins.occupied[bins.home][form.atom]
     sums = [np.bincount(home, x, bins.total) for x in (w, w * u, np.square(w) * sample.variance[:, j])]
     filled = np.full((5, bins.total), np.nan)
     filled[0] = count = sums[0]

@@ -94,7 +94,8 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
     even, H = np.zeros(2), np.zeros((len(residual),) * 2)
     for v in range(table.views):  # one at a time: a product of all is as large as all blocks
         H += (residual[:, v] * a[v]) @ residual[:, v].T
-        even += even_parts(a[v], weight[v], float(own[v].sum()), averaged, several, table.totals.largest**2)
+        part = weight[v] / weight[v].sum()
+        even += even_parts(a[v], weight[v], part, own[v].sum(), averaged, several, table.totals.largest**2)
     return _Sums(
         H=H,
         c0=(2.0 if several else 1.0) * slope / norm if norm > 0 else 0.0,

@@ -277,12 +277,12 @@ def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
     """Bins of several views as one block, or the bins of a vector repeated for each of its coordinates."""
     together = np.repeat(np.concatenate([b.together for b in parts]), repeat)
     extra = np.repeat(np.concatenate([b.extra for b in parts]), repeat)
-    occupied = np.arange(sum(b.number for b in parts) * repeat)
+    occupied, nowhere = np.arange(sum(b.number for b in parts) * repeat), np.zeros(0, np.intp)
     alone = all(b.alone for b in parts)
     if all(b.share is None for b in parts):
-        return Bins(None, together, extra, occupied, len(occupied), bool(extra.any()), alone)
+        return Bins(None, together, extra, occupied, len(occupied), bool(extra.any()), nowhere, alone)
     blocks = [sparse.eye_array(b.number) if b.share is None else b.share for b in parts]
     share = sparse.block_diag(blocks, format="csr") if len(blocks) > 1 else blocks[0]
     if repeat > 1:
         share = sparse.kron(share, sparse.eye_array(repeat), format="csr")
-    return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), bool(extra.any()), alone)
+    return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), bool(extra.any()), nowhere, alone)

@@ -38,7 +38,7 @@ from .calibration import CalibrationTest, omnibus_test
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
 from .sign_flips import BlockForm, block_test
 from .spread import Spread, spread_of
-from .view_sums import Of, View, ViewSums
+from .view_sums import Of, Views, ViewSums
 
 SPLITS = 8
 """How often each question is halved; both halves take both roles."""
@@ -118,7 +118,7 @@ def auto_cells(n: int) -> int:
 def split_spread(split: Halves, cell: Array, of: Of = "gap") -> Spread:
     """gap², or U, over pairs of different questions, and how far it strays; a question has weight 1."""
     sums = ViewSums(split.sample, split.question, of)
-    sums.add_view(View(split.sample, 0, cell, np.arange(int(cell.max()) + 1)))
+    sums.add_views(Views(split.sample, slice(0, 1), cell, (np.arange(int(cell.max()) + 1),)))
     found, rows = spread_of(sums, None, False), len(cell) / split.question[1]
     found.unit /= rows
     if of == "U":

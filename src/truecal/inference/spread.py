@@ -19,7 +19,7 @@ Rows of equal reports that a cut divides count for the cell that holds most of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..core.arrays import compiled_loops, to_device_of
-from ..core.cells import KernelCells, Piece, block_bin
+from ..core.cells import Piece, block_bin
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.sample import EVERY, Sample
@@ -38,7 +38,7 @@ from ..sums.errors import ErrorTerms
 from ..sums.plain import transposed_tile
 from .binned_sample import BinnedSample
 from .checks import TimeBlocks
-from .view_sums import Of, Units, View, ViewSums
+from .view_sums import FEW_ENTRIES, Of, Units, Views, ViewSums
 
 _TILE = 1 << 22  # reports of the views that one core holds at a time
 SCARCE_PAIRS = 15.0
@@ -180,23 +180,22 @@ def spreads(
     sample = frozen.sample
     chosen = tuple(range(len(frozen.counts))) if counts is None else counts
     sums = [ViewSums(sample, groups, of) for _ in chosen]
-    labels_of = range(len(chosen)) if frozen.cells.recomputed else chosen
+    places = range(len(chosen)) if frozen.cells.recomputed else chosen
 
-    def add(piece: Piece) -> None:
-        if isinstance(piece.cells, KernelCells):
-            sums[0].add_kernel(piece, frozen)
-            return
-        homes: list[Array] = [np.zeros(0)] * len(chosen)
-        if folds is None:
-            homes = [piece.cells.bins[c].home(piece.cells.sizes) for c in labels_of]
-        for j in range(piece.columns.start, piece.columns.stop):
-            for c, own, home in zip(chosen, sums, homes, strict=True):
-                atom = piece.cells.atom
-                if folds is not None:
-                    atom = fold_bins(sample.view(j), folds, frozen.counts[c] or 1)
-                    home = np.arange(int(atom.max()) + 1)
-                home = to_device_of(home, sample.reports)
-                own.add_view(View(sample, j, atom, home))
+    def add_kernel(piece: Piece) -> None:
+        sums[0].add_kernel(piece, frozen)
+
+    def add(some: list[tuple[Any, int]]) -> None:
+        every, columns = [cells for cells, _ in some], slice(some[0][1], some[-1][1] + 1)
+        atoms = every[0].atom if len(some) == 1 else np.stack([cells.atom for cells in every])
+        x = None if len(some) == 1 else sample.residuals(columns)
+        for c, place, own in zip(chosen, places, sums, strict=True):
+            if folds is None:
+                homes = [to_device_of(cells.bins[place].home, sample.reports) for cells in every]
+                own.add_views(Views(sample, columns, atoms, homes, x))
+            else:
+                cell = fold_bins(sample.view(columns.start), folds, frozen.counts[c] or 1)
+                own.add_views(Views(sample, columns, cell, [np.arange(int(cell.max()) + 1)]))
 
     compiled = _compiled(frozen, chosen) if groups is None and folds is None else None
     if compiled is not None:
@@ -204,7 +203,12 @@ def spreads(
     else:
         pieces = frozen.cells.at(tuple([m for m in map(frozen.counts.__getitem__, chosen) if m is not None]))
         large = sample.rows * sample.views >= DISPATCH.parallel_views and not sample.tensors
-        _while_next_is_made(add, pieces, large)
+        if frozen.error.binning.averages:
+            _while_next_is_made(add_kernel, pieces, large)
+        else:
+            alone = sample.tensors or folds is not None or isinstance(groups, TimeBlocks)
+            most = 1 if alone else max(1, FEW_ENTRIES // sample.rows)
+            _while_next_is_made(add, _some_views(pieces, most), large)
     one = sample.views == 1 and groups is None
     pooled = groups is None and folds is None
     thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
@@ -230,7 +234,20 @@ def spread_of(sums: ViewSums, theta: float | None, exact: bool) -> Spread:
     )
 
 
-def _while_next_is_made(add: Callable[[Piece], None], pieces: Iterable[Piece], large: bool) -> None:
+def _some_views(pieces: Iterable[Piece], most: int) -> Iterator[list[tuple[Any, int]]]:
+    """The cells and number of each view, so many views at a time."""
+    some: list[tuple[Any, int]] = []
+    for piece in pieces:
+        for j in range(piece.columns.start, piece.columns.stop):
+            some.append((piece.cells, j))
+            if len(some) == most:
+                yield some
+                some = []
+    if some:
+        yield some
+
+
+def _while_next_is_made(add: Callable[[Any], None], pieces: Iterable[Any], large: bool) -> None:
     """Add up the pieces in their order, each while the cells of the next one are made."""
     if not large:
         for piece in pieces:

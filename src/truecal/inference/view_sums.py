@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -25,9 +25,10 @@ MOST_KEPT = 1 << 17
 """With more rows than this, what each of them adds is recomputed for every use."""
 BLOCKS = 64
 _UNIT_NUMBERS = 4  # that a unit has while a block of them is looked at
-_FEW_ENTRIES = 1 << 14  # kept for the second look at them
+FEW_ENTRIES = 1 << 16
+"""So many rows of views are looked at together."""
 FEW_BLOCKS = 16  # for kernels of several views, where a block costs a pass over all rows
-_MOST_WAITING = 1 << 16  # cells of views whose blocks are multiplied at once
+_MOST_WAITING = 1 << 13  # cells of views whose blocks are multiplied at once
 MORE = 4.0  # surprises added where they are scarce: about as many as may be expected where none was seen
 
 
@@ -60,22 +61,30 @@ class Units:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """One view at one bin count: the bin, the weight and w·residual of its rows, made when they are asked for."""
+class Views:
+    """Bin, weight and w·residual of the rows of one view, or of several with few rows, at one bin count."""
 
     sample: Sample
-    view: int
+    columns: slice
     atom: Array
-    home: Array
+    """(n,), or (views, n) of several: the atom of each row."""
+    homes: Sequence[Array]
+    """Per view, the bin of each atom."""
+    x: Array | None = None
+    """(views, n): w·residual of several views; None to make those of one when they are asked for."""
 
-    @property
-    def cells(self) -> int:
-        return int(self.home.max()) + 1
+    @cached_property
+    def starts(self) -> Array:
+        """The first bin of each view, and the number of all: no two views share one."""
+        return np.cumsum([0, *[int(home.max()) + 1 for home in self.homes]])
 
     def of(self, rows: slice) -> tuple[Array, Array, Array]:
-        """Bin, weight and w·residual of some rows."""
-        x = self.sample.residuals(slice(self.view, self.view + 1), rows)[0]
-        return self.home[self.atom[rows]], self.sample.row_weights[rows], x
+        """Bin, weight and w·residual of some rows, view after view."""
+        w = self.sample.row_weights[rows]
+        if self.x is None:
+            return self.homes[0][self.atom[rows]], w, self.sample.residuals(self.columns, rows)[0]
+        cell = np.stack([home[atom] for home, atom in zip(self.homes, self.atom, strict=True)])
+        return (cell + self.starts[:-1, None]).ravel(), np.tile(w, len(cell)), self.x.ravel()
 
 
 _ADDED = (
@@ -123,84 +132,88 @@ class ViewSums:
         self.lasting, self.h = True, 0.0 * self.by.weights
         self.influence = self.h.__getitem__
 
-    def add_view(self, view: View) -> None:
-        """One view, in blocks of rows, so that millions need no copies of them."""
-        every = _Entries.of(view, self.groups)
-        entries = list(every) if every.number <= _FEW_ENTRIES else every
-        m, blocks = every.cells, len(self.H)
-        sums, table, one, two = np.zeros((8, m)), np.zeros(blocks * m), 0.0, 0.0
+    def add_views(self, views: Views) -> None:
+        """Views in blocks of rows, so that millions need no copies of them."""
+        every = _Entries.of(views, self.groups)
+        entries = list(every) if every.number <= FEW_ENTRIES else every
+        m, blocks = int(views.starts[-1]), len(self.H)
+        sums, table = np.zeros((9, m)), np.zeros(blocks * m)
         for cell, unit, w, x in entries:
-            found, ones, twos = _cell_sums(cell, w, x, m, self.unit_sq)
-            sums, one, two = sums + found, one + ones, two + twos
+            sums += _cell_sums(cell, w, x, m, self.unit_sq)
             table += cell_totals(indices(self.block[unit]) * m + cell, [x], blocks * m)[0]
-        share = 1.0 if self.sample.shares is None else float(self.sample.shares[view.view])
-        about = self._add_sums(sums, one, two, every.by_row, share, every.left)
+        share = np.ones(1) if self.sample.shares is None else self.sample.shares[views.columns]
+        about = self._add_sums(sums, views.starts, share, every.by_row, every.left)
         self._waiting.append((table.reshape(blocks, m), about[3]))
         if len(self._waiting) * m > _MOST_WAITING:
             self.add_waiting()
-        slope = np.zeros(0 if self.groups is None else len(self.h))
         if self.sample.tensors:
             about = tuple([to_device_of(y, self.sample.reports) for y in about])
         pulls, means, weights, rates, totals = about
-        start = 0
+        start, units = 0, len(self.by.weights)
+        slope = np.zeros(0 if self.groups is None else units * len(views.homes))
         for cell, unit, w, x in entries:
             each = pulls[cell] * (x - w * means[cell]) * (weights[cell] - w)
             if self.groups is None:
                 self.slope += 4 * float((each * each).sum())
-            else:
-                slope += np.bincount(unit, each, len(self.h))
+            else:  # of a cluster in a view
+                of_view = np.searchsorted(views.starts, cell, side="right") - 1
+                slope += np.bincount(unit + units * of_view, each, len(slope))
             own = x * x if every.left is None else every.left[2][start : start + len(x)]
             start += len(x)
-            own_part = rates[cell] * (x * totals[cell] - own) if self.lasting else None
-            if own_part is not None and self.groups is None:
+            if not self.lasting:
+                continue
+            own_part = rates[cell] * (x * totals[cell] - own)
+            if isinstance(unit, slice):
                 self.h[unit] += own_part
-            elif own_part is not None:
-                self.h += np.bincount(unit, own_part, len(self.h))
+            else:
+                self.h += np.bincount(unit, own_part, units)
         if not self.lasting:
-            self.influence = partial(_row_influence, view, rates, totals)
+            self.influence = partial(_row_influence, views, rates, totals)
         self.slope += 4 * float(slope @ slope)
 
     def add_cells(self, loops: Any, column: Array, labels: Array, label: int, cell: Array, m: int) -> None:
         """One view, in compiled loops: its reports, the classes that came and the one in question, and its cells."""
         weights = np.zeros(0) if self.sample.weights is None else self.sample.weights
         row = (column, labels, label, weights, cell)
-        sums, table, one, two = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
-        about = self._add_sums(sums, one, two, None)
+        sums, table = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
+        about = self._add_sums(sums, np.array([0, m]), np.ones(1))
         loops.add_products(table, about[3], self.H)
         self.slope += 4 * loops.add_influence(*row, about, self.h if self.lasting else np.zeros(0))
         if not self.lasting:
-            view = View(self.sample, 0, cell, np.arange(m))
-            self.influence = partial(_row_influence, view, *about[3:])
+            views = Views(self.sample, slice(0, 1), cell, [np.arange(m)])
+            self.influence = partial(_row_influence, views, *about[3:])
 
     def _add_sums(
         self,
         sums: Array,
-        one: float,
-        two: float,
-        by_row: tuple[Array, Array] | None,
-        share: float = 1.0,
+        starts: Array,
+        shares: Array,
+        by_row: tuple[Array, Array] | None = None,
         left: tuple[Array, Array, Array] | None = None,
     ) -> tuple[Array, Array, Array, Array, Array]:
-        """Add the sums of the cells of a view; return pull, mean, weight, rate and total of each cell.
+        """Add the sums of the cells of views; return pull, mean, weight, rate and total of each cell.
 
         `left`: what pairs of rows give that are left out, where these are not those of one unit.
         """
-        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq = sums
+        rows, weight, weight_sq, total, own, fourth, surprises, surprises_sq, weighted = sums
         left_weight, left_own = (weight_sq, own) if left is None else left[:2]
         mass = np.where(rows >= 2, np.maximum(weight * weight - left_weight, 0.0), 0.0)
+        sizes = np.diff(starts)
+        share = np.repeat(np.broadcast_to(shares, len(sizes)), sizes)
         a = share * self._coefficients(weight, weight_sq, mass)
         self.theta += float(a @ (total * total - left_own))
-        self.pair_weight += share * float(mass.sum()) / self.averaged
+        self.pair_weight += float(share @ mass) / self.averaged
         self.v += 2 * float((a * a) @ (own * own - fourth))
         bias = over(*((own, weight_sq) if by_row is None else by_row))
         self.norm += float((a * bias * bias) @ mass)
         self.plain_norm += float(a @ mass)
-        if two > 0:
-            met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * (one / two) ** 2
-            self.meet += float((a * a) @ met)
-            self.meet_sq += float((a**4) @ met)
+        of_view = np.add.reduceat(np.stack([weight, own, surprises, weighted]), starts[:-1], axis=1)
+        whole, own_whole, one, two = np.repeat(of_view, sizes, axis=1)
+        met = 0.5 * np.maximum(np.square(surprises) - surprises_sq, 0.0) * over(one, two) ** 2
+        self.meet += float((a * a) @ met)
+        self.meet_sq += float((a**4) @ met)
         largest_sq = self.unit_sq * self.largest**2
-        even_v, even_c = even_parts(a, weight, float(own.sum()), self.averaged, self.several, largest_sq)
+        even_v, even_c = even_parts(a, weight, weight / whole, own_whole, self.averaged, self.several, largest_sq)
         self.even_v += even_v
         self.even_c += even_c
         return a * bias, over(total, weight), weight, a, total
@@ -293,11 +306,14 @@ class ViewSums:
 
 
 def even_parts(
-    a: Array, weight: Array, own: float, averaged: int, several: bool, largest_sq: float
+    a: Array, weight: Array, part: Array, own: Any, averaged: int, several: bool, largest_sq: float
 ) -> tuple[float, float]:
-    """v and c·norm of one view if the surprises seen, and a few more, were spread evenly over the weight."""
+    """v and c·norm of views if the surprises seen in each, and a few more, were spread evenly over its weight.
+
+    `part`: the share of a cell in the weight of its view; `own`: the sum of squares of its view.
+    """
     more = MORE * (2.0 / averaged if several else 1.0) * largest_sq
-    spread = (own + more) * weight / weight.sum()
+    spread = (own + more) * part
     return 2 * float((a * a) @ (spread * spread)), 4 * float((a * a) @ (spread * np.square(weight)))
 
 
@@ -313,8 +329,8 @@ def _blocks(by: Units) -> Array:
     return out  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def _row_influence(view: View, a: Array, total: Array, rows: slice) -> Array:
-    cell, _, x = view.of(rows)
+def _row_influence(views: Views, a: Array, total: Array, rows: slice) -> Array:
+    cell, _, x = views.of(rows)
     return a[cell] * x * (total[cell] - x)  # type: ignore[no-any-return]  # an array or a tensor
 
 
@@ -337,19 +353,18 @@ def _surprise(w: Array, squares: Array) -> Array:
     return LIBRARY[type(w)].minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
 
 
-def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> tuple[Array, float, float]:
-    """(8, m) sums over the entries of each cell, and of all entries Σ surprise and Σ w·surprise."""
+def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> Array:
+    """(9, m) sums over the entries of each cell."""
     squares = x * x
     surprise = _surprise(w, squares / unit_sq)
-    every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise)
-    return cell_totals(cell, every, m), float(surprise.sum()), float((w * surprise).sum())
+    every = (w > 0, w, w * w, x, squares, squares * squares, surprise, surprise * surprise, w * surprise)
+    return cell_totals(cell, every, m)
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """One view by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
+    """Views by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
 
-    cells: int
     number: int
     entry: Callable[[slice], tuple[Array, Array, Array]]
     """Cell, weight and x of some entries."""
@@ -361,12 +376,14 @@ class _Entries:
     """Of rows in time, what pairs of rows give that are too close: per cell weights and residuals, and per entry."""
 
     @staticmethod
-    def of(view: View, groups: Groups | None) -> _Entries:
-        m = view.cells
+    def of(views: Views, groups: Groups | None) -> _Entries:
+        sample, several = views.sample, len(views.homes)
         if groups is None:
-            return _Entries(m, view.sample.rows, view.of, view.sample.reports)
-        label, w, x = view.of(EVERY)
-        key, entry = np.unique(label.astype(np.int64) * groups[1] + groups[0], return_inverse=True)
+            unit = None if several == 1 else np.tile(np.arange(sample.rows), several)
+            return _Entries(sample.rows * several, views.of, sample.reports, unit)
+        label, w, x = views.of(EVERY)
+        m, group = int(views.starts[-1]), np.tile(groups[0], several)
+        key, entry = np.unique(label.astype(np.int64) * groups[1] + group, return_inverse=True)
         cell, (weight, sums) = key // groups[1], (np.bincount(entry.reshape(-1), y) for y in (w, x))
         by_row = np.bincount(label, np.square(x), m), np.bincount(label, np.square(w), m)
 
@@ -382,7 +399,7 @@ class _Entries:
                 np.bincount(label, close, m),
                 np.bincount(each, close),
             )
-        return _Entries(m, len(key), entries, sums, key % groups[1], by_row, left)
+        return _Entries(len(key), entries, sums, key % groups[1], by_row, left)
 
     def __iter__(self) -> Iterator[tuple[Array, Any, Array, Array]]:
         """Blocks of (cell, unit, weight, x); without clusters the units of a block are its rows."""

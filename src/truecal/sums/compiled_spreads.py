@@ -122,12 +122,14 @@ def _passed(value: float, thresholds: Array, low: int, high: int) -> int:
 
 def view_sums(
     column: Array, labels: Array, label: int, weights: Array, cell: Array, block: Array, unit_sq: float, shape: Any
-) -> tuple[Array, Array, float, float]:
-    """`_cell_sums` of a view in `inference.view_sums`, the w·residual of each block and cell (`shape`), and over all
-    rows Σ surprise and Σ w·surprise. Without weights each row counts 1."""
-    sums, table, both = np.zeros((shape[1], 8)), np.zeros(shape), np.zeros(2)
-    _view_sums(column, labels, label, weights, cell, block, unit_sq, sums, table, both)
-    return np.ascontiguousarray(sums.T), table, float(both[0]), float(both[1])
+) -> tuple[Array, Array]:
+    """`_cell_sums` of a view in `inference.view_sums`, and the w·residual of each block and cell (`shape`).
+
+    Without weights each row counts 1.
+    """
+    sums, table = np.zeros((shape[1], 9)), np.zeros(shape)
+    _view_sums(column, labels, label, weights, cell, block, unit_sq, sums, table)
+    return np.ascontiguousarray(sums.T), table
 
 
 @entry
@@ -141,9 +143,8 @@ def _view_sums(
     unit_sq: float,
     sums: Array,
     table: Array,
-    both: Array,
 ) -> None:
-    one, two, plain = 0.0, 0.0, len(weights) == 0
+    plain = len(weights) == 0
     for i in range(len(column)):
         w = 1.0 if plain else weights[i]
         x = w * (np.float64(column[i]) - (1.0 if labels[i] == label else 0.0))
@@ -158,10 +159,8 @@ def _view_sums(
         here[5] += own * own
         here[6] += surprise
         here[7] += surprise * surprise
+        here[8] += w * surprise
         table[block[i], cell[i]] += x
-        one += surprise
-        two += w * surprise
-    both[0], both[1] = one, two
 
 
 def add_influence(
