@@ -24,7 +24,7 @@ from truecal.core.sample import Sample
 from truecal.evidence.of_answers import answers_evidence
 from truecal.inference.samples import auto_cells, share_cells, split_answers
 from truecal.inference.spread import spread_of
-from truecal.inference.view_sums import View, ViewSums
+from truecal.inference.view_sums import Views, ViewSums
 from truecal.kinds.answers import Answers
 from truecal.results.assembly import make_evaluation
 from truecal.sums.errors import signed_root
@@ -70,7 +70,7 @@ def noiseless(answers: Answers, sampled: Any, true: Any, seed: int) -> float:
     cell = share_cells(split, auto_cells(answers.n))
     sample = Sample("top_label", sampled[split.answer], values=true[split.answer])
     sums = ViewSums(sample, split.question, "gap")
-    sums.add_view(View(sample, 0, cell, np.arange(int(cell.max()) + 1)))
+    sums.add_views(Views(sample, slice(0, 1), cell, [np.arange(int(cell.max()) + 1)]))
     return spread_of(sums, None, False).theta
 
 

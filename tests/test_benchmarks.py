@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT))  # benchmarks are no part of the package
+calls: Any = importlib.import_module("benchmarks.calls")
 contestants: Any = importlib.import_module("benchmarks.peers.contestants")
 data: Any = importlib.import_module("benchmarks.peers.data")
 page: Any = importlib.import_module("benchmarks.peers.page")
@@ -226,3 +227,11 @@ def test_the_picture_is_drawn(stored, tmp_path):
 def test_the_table_of_sampled_answers_is_that_of_the_stored_results() -> None:
     text = language.PAGE.read_text()
     assert language.page(json.loads(language.RESULTS.read_text()), text) == text
+
+
+def test_an_evaluation_and_a_comparison_make_few_calls():
+    """Calls of a warm call on 1,000 rows x 3 classes, and those from one package into another."""
+    for name, (most, most_changes) in {"evaluate": (2_000, 560), "compare": (5_400, 1_310)}.items():
+        found = calls.count(name)
+        assert found.functions.total() <= most
+        assert found.changes.total() <= most_changes

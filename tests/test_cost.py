@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-SECONDS, MEGABYTES = 4.0, 500
+SECONDS, MEGABYTES = 2.0, 500
 CALLS = """
 import json, resource, sys, time, warnings
 import numpy as np
@@ -29,6 +29,8 @@ FUNCTIONS = {
     "calibration_test": ("level", "weights", "n_resamples"),
     "brier": ("weights",),
     "cross_entropy": ("weights",),
+    "evaluate": ("n_bins", "level", "weights", "n_resamples"),
+    "compare": ("n_bins", "level", "weights", "n_resamples"),
 }
 for _ in range(int(sys.argv[2])):
     name = pick(*FUNCTIONS)
@@ -46,15 +48,18 @@ for _ in range(int(sys.argv[2])):
         options["sample_weight"] = options.pop("weights")
     if options.get("n_resamples") == 10**5:
         p = p[:, :3] / p[:, :3].sum(axis=1, keepdims=True)
+    y, k = rng.integers(0, p.shape[1], n), p.shape[1]
+    if name == "compare":
+        p = {str(i): rng.dirichlet(np.ones(p.shape[1]), n) for i in range(2)}
     began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        getattr(tc, name)(rng.integers(0, p.shape[1], n), p, **options)
+        getattr(tc, name)(y, p, **options)
         said = "measured"
     except ValueError as error:
         said = str(error)
     shown = {key: str(value)[:40] for key, value in options.items() if key != "sample_weight"}
     took, held = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps([name, n, p.shape[1], shown, took, held / 1e3, said]))
+    print(json.dumps([name, n, k, shown, took, held / 1e3, said]))
 """
 
 

@@ -407,3 +407,13 @@ def test_a_subgroup_needs_a_few_rows():
 def test_an_unknown_error_names_the_nearest():
     with pytest.raises(ValueError, match=r"there is no error 'claswise'; did you mean 'classwise'\?"):
         tc.evaluate([0, 1], [[0.5, 0.5], [0.2, 0.8]], errors=["claswise"])
+
+
+def test_many_bin_counts_of_many_classes_have_one_interval_or_are_refused(rng):
+    """So that few rows cost little whatever is asked for: the time grows with the bins of all classes and counts."""
+    y, p = rng.integers(0, 400, 40), rng.dirichlet(np.ones(400), 40)
+    found = tc.evaluate(y, p, n_bins=range(1, 41), errors=["classwise"], n_resamples=19)
+    assert "classwise has intervals at" in " ".join(found.notes)
+    assert [row.headline for row in found.errors if row.gap_low is not None] == [True]
+    with pytest.raises(ValueError, match=r"n_bins asks for 12,200,000 bins in all, over 50 counts.*pass fewer counts"):
+        tc.evaluate(y, np.tile(p, 25) / 25, n_bins=range(1, 51))

@@ -19,7 +19,7 @@ Kernels (two-bin, Poisson): G_ij is a function of |u_i − u_j|, summed by one p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol, final
 
@@ -303,6 +303,12 @@ class Piece:
     cells: Cells
     columns: slice
     weight: float
+
+    def at(self, place: int) -> Piece:
+        """The piece at one of its bin counts."""
+        cells = self.cells
+        assert isinstance(cells, BinCells)
+        return replace(self, cells=replace(cells, bins=(cells.bins[place],)))
 
     def tiles(self, rows: int, budget: int = 1 << 22) -> Iterable[slice]:
         """The views of the piece, a few at a time, so that a tile of residuals stays within `budget` numbers."""

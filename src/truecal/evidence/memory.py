@@ -58,7 +58,7 @@ HISTOGRAM_BARS = 20
 """Parts of [0, 1] in which predictions are counted for a diagram."""
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
-FEW_COUNTS, MOST_BINS = 8, 1 << 20
+FEW_COUNTS, MOST_CELLS = 8, 1 << 18
 """With more bin counts, and more bins in all of them and all classes, only the headline gap has an interval."""
 BESIDE = 1 << 15
 """From so many predictions on, the calibration test runs in a second thread while errors are measured."""
@@ -281,7 +281,7 @@ class _Work:
             self.found.note(f"the gap of {name} has no interval: too many rows and classes")
             return {}
         wanted = self.settings.n_bins or (headline,)
-        if len(wanted) > FEW_COUNTS and sum(min(m, sample.rows) for m in wanted) * sample.views > MOST_BINS:
+        if len(wanted) > FEW_COUNTS and sum(min(m, sample.rows) for m in wanted) * sample.views > MOST_CELLS:
             self.found.note(f"{name} has intervals at {bins_text(headline)} alone: {len(wanted)} bin counts are many")
             wanted = (headline,)
         chosen = tuple(c for c, m in enumerate(frozen.error.counts) if m in wanted)

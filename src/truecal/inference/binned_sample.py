@@ -132,7 +132,7 @@ class BinnedSample:
             return in_unit(self.cells.tables[place], self.sample)
         if cells is None:
             return whole_tables(self.sample, rule.each()[place], ties)[0]
-        return whole_tables(self.sample, rule, ties, cells)[place]
+        return whole_tables(self.sample, rule.each()[place], ties, [piece.at(place) for piece in cells])[0]
 
     @cached_property
     def counts(self) -> tuple[int | None, ...]:

@@ -22,7 +22,7 @@ from ..core.types import Array
 from . import plain as kernels
 
 Tables = tuple[BinTable, ...]
-_FEW_CELLS, _TILE_REPORTS = 1 << 18, 1 << 20
+_FEW_CELLS, _TILE_REPORTS = 1 << 20, 1 << 20
 
 
 @lru_cache(maxsize=64)
@@ -166,7 +166,14 @@ class Builder:
         if rule.fixed and self.few_rows:
             union, reports = self._union(), self._own_reports(columns)
             came = self._came(columns, slice(None))
-            yield self._interval_tables(union, list(kernels.few_row_cells(reports, came, union, squares=self.squares)))
+            sums_between = partial(kernels.few_row_cells, reports, came, squares=self.squares)
+            if len(union) <= self.sample.rows:
+                yield self._interval_tables(union, list(sums_between(union)))
+                return
+            every = [(edges, sums_between(edges)) for edges in self.edges]
+            yield tuple(
+                [self.table(c, sums, np.zeros_like(sums[2]), edges=edges) for c, (edges, sums) in enumerate(every)]
+            )
             return
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)
