@@ -52,6 +52,8 @@ class Evidence:
     spreads: dict[str, dict[int | None, Spread]] = field(default_factory=dict)
     block_losses: dict[str, tuple[Array, Array, str]] = field(default_factory=dict)
     """Σ w·loss and Σ w of each block of rows, by error, and why not to trust them."""
+    known: dict[tuple[str, int], float] = field(default_factory=dict)
+    """In how many rows other models differ, by error."""
 
     def note(self, text: str) -> None:
         """Add a note, once."""
@@ -77,4 +79,7 @@ class Evidence:
         """In how many rows or clusters another model has another loss, effectively; infinite where rows are gone."""
         if error not in self.binned or error not in other.binned:
             return float("inf")
-        return differing(self.binned[error], other.binned[error], groups)
+        key = (error, id(other.binned[error]))
+        if key not in self.known:
+            self.known[key] = differing(self.binned[error], other.binned[error], groups)
+        return self.known[key]

@@ -118,7 +118,7 @@ def measure(
                 following = settings.names[i + 1] if i + 1 < len(settings.names) else None
                 if following is None or ERRORS[following].property.kind != ERRORS[name].property.kind:
                     work.shared.clear()
-                    if name in COMPOSED:
+                    if name in COMPOSED and not COMPOSED[name].property.picks_outcome:  # the confidence is small
                         inputs.forget(name)
         per_view = COMPOSED[work.main].property.per_view or settings.per_view
         if work.main in settings.names and per_view and work.folds is None:

@@ -47,22 +47,16 @@ class SampleCells:
             return iter(self)
         return self.rule.with_bins(counts if self.rule.several else counts[0]).pieces(self.sample.seen, self.ties)
 
-    @cached_property
-    def _needed(self) -> bool:
-        """Whether tables would have to make the same cells."""
-        return not self.sample.tensors and (self.ties == "row" or not self.sample.plain)
-
-    @cached_property
-    def _worth(self) -> bool:
-        """Whether tables read cells that are made: one long view they read faster, and in less memory, by value."""
-        long = self.sample.views == 1 and self.sample.rows >= _LONG
-        return not self.sample.tensors and not long
-
     @property
     def for_tables(self) -> list[Piece] | None:
-        """The cells where tables should read them: they are made, or tables would have to make the same."""
-        wanted = self._needed or ("_kept" in vars(self) and self._worth)
-        return self._kept if wanted and not self.recomputed else None
+        """The cells where tables should read them: tables would have to make the same, or they are made already; but
+        one long view is read faster, and in less memory, by value."""
+        sample = self.sample
+        if sample.tensors or self.recomputed:
+            return None
+        long = sample.views == 1 and sample.rows >= _LONG
+        wanted = self.ties == "row" or not sample.plain or ("_kept" in vars(self) and not long)
+        return self._kept if wanted else None
 
     @cached_property
     def tables(self) -> Tables | None:

@@ -23,7 +23,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from ..core.arrays import HOST, LIBRARY, at_columns, compiled_loops, doubled, indices, ones
+from ..core.arrays import HOST, LIBRARY, at_columns, compiled_loops, doubled, indices
 from ..core.data import both_classes
 from ..core.dispatch import DISPATCH
 from ..core.losses import LOSSES
@@ -233,7 +233,7 @@ def mean_interval(
     w = None if weights is None else unit_weights(weights)["weights"]
     sums = _Sums(None if groups is None else np.zeros((2, groups[1])))
     for rows, values in losses:
-        own = ones(len(values.value), values.value) if w is None else w[rows]
+        own = LIBRARY[type(values.value)].ones_like(values.value) if w is None else w[rows]
         cluster = None if groups is None else groups[0][rows]
         if w is not None and not own.all():  # a row that does not count may have an infinite loss
             counted = own > 0

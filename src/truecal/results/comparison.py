@@ -293,7 +293,7 @@ def make_comparison(
     evaluations = judged(evaluations, level)
     names = tuple(evaluations)
     first = evaluations[names[0]]
-    tables = list(_tables(evaluations))
+    tables = _tables(evaluations)
     rankings = tuple(_rankings(names, tables))
     turned = tuple(_flips(names, tables))
     shared = set.intersection(*({value.name for value in e.losses} for e in evaluations.values()))
@@ -326,16 +326,17 @@ def make_comparison(
 Table = tuple[str, By, tuple[Any, ...], Array]
 
 
-def _tables(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
+def _tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     """For each error by value, and by score and loss if truthful: its bin counts, and (counts, models) with near-ties
     equal."""
-    first = next(iter(evaluations.values()))
+    first, found = next(iter(evaluations.values())), list[Table]()
     for error in first.error_names:
         ways: tuple[By, ...] = ("value", "score") if first.row(error).ranks else ("value",)
         ways += ("loss",) if error == first.headline else ()
         for by in ways:
             table, counts = _values(evaluations, error, by)
-            yield error, by, counts, tied(table)
+            found.append((error, by, counts, tied(table)))
+    return found
 
 
 def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[Array, tuple[int | None, ...]]:
@@ -350,12 +351,14 @@ def _values(evaluations: Mapping[str, Evaluation], error: str, by: By) -> tuple[
     return table, tuple([row.n_bins for row in columns[0]])
 
 
-def _rankings(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Ranking]:
+def _rankings(names: Sequence[str], tables: Sequence[Table]) -> list[Ranking]:
+    found = []
     for error, by, counts, table in tables:
-        member = ERRORS[error]
-        orders = np.argsort(table, axis=-1, kind="stable").tolist()
+        member, named = ERRORS[error], np.array(names, dtype=object)
+        orders = named[np.argsort(table, axis=-1, kind="stable")].tolist()
         for m, order, places in zip(counts, orders, ranks(table).tolist(), strict=True):
-            yield Ranking(error, member.symbol, member.truthful, m, tuple(places), tuple([names[i] for i in order]), by)
+            found.append(Ranking(error, member.symbol, member.truthful, m, tuple(places), tuple(order), by))
+    return found
 
 
 def _pairs(
@@ -381,13 +384,13 @@ def _pairs(
 def _order(loss: IntervalEstimate, rows: Sequence[ErrorValue], headlines: Sequence[ErrorValue]) -> OrderAt:
     """The theorem at one bin count, from the rows of both models there and at the headline's."""
     flipped = loss.estimate > 0
-    near, far = (gap_squared(row) for row in (headlines[::-1] if flipped else headlines))
+    near, far = map(gap_squared, headlines[::-1] if flipped else headlines)
     return order_at(loss if flipped else loss.turned(), rows[flipped], near, far)
 
 
 def _flips(names: Sequence[str], tables: Sequence[Table]) -> Iterator[Flip]:
     for error, _, counts, table in tables:
-        for i, j in flips(table):
+        for i, j in flips(table) if len(counts) > 1 else ():
             lower = tuple(m for m, row in zip(counts, table, strict=True) if row[i] < row[j])
             higher = tuple(m for m, row in zip(counts, table, strict=True) if row[i] > row[j])
             yield Flip(error, names[i], names[j], lower, higher)

@@ -170,7 +170,8 @@ class Evaluation(Pictured, Measurement):
     def row(self, error: str) -> ErrorValue:
         """The entry of one error at the bin count that summaries show."""
         rows = self.rows(error)
-        return rows[0] if rows[0].headline else next((row for row in rows if row.headline), rows[0])
+        shown = [row for row in rows if row.headline]
+        return shown[0] if shown else rows[0]
 
     def loss(self, name: str) -> LossValue:
         """One of the losses by name."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from ..core.result import Result
@@ -114,7 +116,7 @@ def _shown(found: Within) -> str:
 
 def gap_squared(row: ErrorValue) -> Within:
     """How much lower the loss is after recalibration: the squared gap at a row's number of bins, at least 0."""
-    return _ends(row, "gap", lambda end: max(0.0, end * abs(end)) / 1e4)
+    return Within(*[max(0.0, end * abs(end)) / 1e4 for end in _ends(row, "gap")])
 
 
 def order_at(loss: IntervalEstimate, better: ErrorValue, of_better: Within, of_worse: Within) -> OrderAt:
@@ -124,8 +126,8 @@ def order_at(loss: IntervalEstimate, better: ErrorValue, of_better: Within, of_w
     losses too and cancels: the margin is the gap of the losses less U of the better model, less the squared gap of the
     worse. Ends of intervals are added: standard errors of a sum are at most the sum of standard errors.
     """
-    u = _ends(better, "U", lambda end: max(0.0, end))
-    rho = Within(*(x + y for x, y in zip(u, of_better, strict=True)))
+    u = Within(*[max(0.0, end) for end in _ends(better, "U")])
+    rho = Within(*map(add, u, of_better))
     margin = (
         loss.estimate - u.estimate - of_worse.estimate,
         loss.low - u.high - of_worse.high,
@@ -143,9 +145,7 @@ def recalibrated_gap(loss: IntervalEstimate, of_better: Within, of_worse: Within
     )
 
 
-def _ends(row: ErrorValue, name: str, read: Callable[[float], float]) -> Within:
+def _ends(row: ErrorValue, name: str) -> list[float]:
     """A field of a row with its interval; nothing but its sign is known where one of them is missing."""
-    found = [getattr(row, f"{name}{end}") for end in ("", "_low", "_high")]
-    if any(end is None or end != end for end in found):
-        return Within(0.0, 0.0, float("inf"))
-    return Within(*map(read, found))
+    found = [getattr(row, name), getattr(row, f"{name}_low"), getattr(row, f"{name}_high")]
+    return [0.0, 0.0, math.inf] if None in found or any(map(math.isnan, found)) else found

@@ -236,11 +236,11 @@ def _other_opinion(facts: _Facts, best: str) -> str:
     """Who beats the best by another loss, where even their separate intervals lie apart."""
     said = ""
     for loss in ("classification_error", "cross_entropy"):
-        known = [name for name in facts.names if any(v.name == loss for v in facts.evaluations[name].losses)]
-        if not known:
+        found = {name: v for name in facts.names for v in facts.evaluations[name].losses if v.name == loss}
+        if best not in found:
             continue
-        top = min(known, key=lambda name: facts.evaluations[name].loss(loss).value)
-        a, b = (facts.evaluations[name].loss(loss) for name in (top, best))
+        top = min(found, key=lambda name: found[name].value)
+        a, b = found[top], found[best]
         if (
             top == best
             or a.high is None
@@ -354,7 +354,7 @@ def _ece_sentence(evaluations: Mapping[str, Evaluation], rankings: Sequence[Rank
         text += f" at {bins_text(usual.n_bins)}, {told}"
     elif len(rows) > 1:
         text += " at every number of bins"
-    turned = sum(flip.error == name for flip in flips)
+    turned = [flip.error for flip in flips].count(name)
     pairs = len(evaluations) * (len(evaluations) - 1) // 2
     if turned:
         text += f"; {turned} of {pairs} pairs swap places as the number of bins changes"

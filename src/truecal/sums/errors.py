@@ -81,6 +81,14 @@ class CalibrationError:
             raise ValueError("corrected=True cannot be used with norm='l1': the correction repairs the squared error")
         return bool(self.corrected)
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Errors are looked up by their parts again and again."""
+        return hash((self.property, self.binning, self.norm, self.corrected))
+
     @cached_property
     def truthful(self) -> bool:
         """Whether reporting the true conditional probabilities always minimises the expected error."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -146,12 +146,12 @@ def map_tables(
     Each piece is a tuple of tables, one per bin count; the pieces come in the order of the views. Without `squares` the
     tables hold only the sums of a raw error. `cells` of the same rule, where they are made already, are read.
     """
-    rule.refuse_misfit(sample.seen)
     build = Builder(sample, rule, ties, squares, dispatch)
+    if cells is not None and not sample.tensors:
+        return [reduce(tables) for tables in build.piece_tables(cells)]
+    rule.refuse_misfit(sample.seen)
     if sample.tensors:
         return [reduce(tables) for tables in device_backend().tables(build)]
-    if cells is not None:
-        return [reduce(tables) for tables in build.piece_tables(cells)]
     if build.unsorted:
         return [reduce(build.unsorted_tables())]
     make = build.general_tables if build.needs_cells else build.plain_tables
@@ -186,20 +186,20 @@ def _over_tiles(
     sample: Sample, rule: BinningRule, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]
 ) -> list[Reduced]:
     """What `work` gives for each tile of views, in their order."""
-    tiles = [slice(0, sample.views)] if sample.joint else list(_tiles(sample, rule.most_cells, dispatch))
+    tiles = [slice(0, sample.views)] if sample.joint else _tiles(sample, rule.most_cells, dispatch)
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
         return [item for tile in tiles for item in work(tile)]
     with ThreadPoolExecutor(dispatch.threads) as pool:
         return [item for items in pool.map(work, tiles) for item in items]
 
 
-def _tiles(sample: Sample, cells: int, dispatch: Dispatch) -> Iterator[slice]:
+def _tiles(sample: Sample, cells: int, dispatch: Dispatch) -> list[slice]:
     """Runs of views small enough that all threads together hold about an eighth of the reports."""
     width = max(1, min(dispatch.tile_columns, sample.views // (8 * dispatch.threads)))
     if sample.reports.size < dispatch.parallel_views:
         few = dispatch.few_reports // max(sample.rows, cells)
         width = min(max(dispatch.tile_columns, few), sample.views)
-    return (slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width))
+    return [slice(j, min(j + width, sample.views)) for j in range(0, sample.views, width)]
 
 
 class Raw(NamedTuple):
