@@ -118,8 +118,6 @@ class Bins:
         A block of t rows with sum R and sum of squares Q that gives s of them to the bin adds
         s(t − s)/(t²(t − 1))·(tQ − R²).
         """
-        if not self.split:
-            return np.zeros((len(self.occupied), atoms.shape[1]))
         t = sizes[:, None].astype(np.float64)
         spread = np.maximum(t * squares - np.square(atoms), 0.0) / np.maximum(t - 1, 1)
         divided = self.share.copy()

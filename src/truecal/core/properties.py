@@ -9,10 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import HOST, at_columns, device_backend, indices, on_device, top_class_and_value
+from .arrays import HOST, at_columns, device_backend, on_device, top_class_and_value
 from .data import (
     as_array,
-    both_classes,
     check_bounds,
     check_pair,
     check_reports,
@@ -171,11 +170,6 @@ class _OfTopClass(Property):
 
     def direction_property(self) -> Property:
         return self
-
-
-def _both_columns(y: Array, reports: Array) -> tuple[Array, Array]:
-    """One probability per row as those of both classes."""
-    return indices(y), both_classes(reports)
 
 
 def _outcomes(y: Array) -> dict[str, Any]:

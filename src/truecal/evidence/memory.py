@@ -281,7 +281,7 @@ class _Work:
             self.found.note(f"the gap of {name} has no interval: too many rows and classes")
             return {}
         wanted = self.settings.n_bins or (headline,)
-        if len(wanted) > FEW_COUNTS and sum(min(m, sample.rows) for m in wanted) * sample.views > MOST_CELLS:
+        if len(wanted) > FEW_COUNTS and sum(min(m or 1, sample.rows) for m in wanted) * sample.views > MOST_CELLS:
             self.found.note(f"{name} has intervals at {bins_text(headline)} alone: {len(wanted)} bin counts are many")
             wanted = (headline,)
         chosen = tuple(c for c, m in enumerate(frozen.error.counts) if m in wanted)

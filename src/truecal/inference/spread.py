@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -182,9 +182,6 @@ def spreads(
     sums = [ViewSums(sample, groups, of) for _ in chosen]
     places = range(len(chosen)) if frozen.cells.recomputed else chosen
 
-    def add_kernel(piece: Piece) -> None:
-        sums[0].add_kernel(piece, frozen)
-
     def add(some: list[tuple[Any, int]]) -> None:
         every, columns = [cells for cells, _ in some], slice(some[0][1], some[-1][1] + 1)
         atoms = every[0].atom if len(some) == 1 else np.stack([cells.atom for cells in every])
@@ -204,7 +201,7 @@ def spreads(
         pieces = frozen.cells.at(tuple([m for m in map(frozen.counts.__getitem__, chosen) if m is not None]))
         large = sample.rows * sample.views >= DISPATCH.parallel_views and not sample.tensors
         if frozen.error.binning.averages:
-            _while_next_is_made(add_kernel, pieces, large)
+            _while_next_is_made(partial(sums[0].add_kernel, frozen=frozen), pieces, large)
         else:
             alone = sample.tensors or folds is not None or isinstance(groups, TimeBlocks)
             most = 1 if alone else max(1, FEW_ENTRIES // sample.rows)

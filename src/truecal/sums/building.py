@@ -164,16 +164,12 @@ class Builder:
             yield from self.general_tables(columns)
             return
         if rule.fixed and self.few_rows:
-            union, reports = self._union(), self._own_reports(columns)
-            came = self._came(columns, slice(None))
-            sums_between = partial(kernels.few_row_cells, reports, came, squares=self.squares)
-            if len(union) <= self.sample.rows:
-                yield self._interval_tables(union, list(sums_between(union)))
-                return
-            every = [(edges, sums_between(edges)) for edges in self.edges]
-            yield tuple(
-                [self.table(c, sums, np.zeros_like(sums[2]), edges=edges) for c, (edges, sums) in enumerate(every)]
-            )
+            rule.refuse_outside(self.sample.seen, self.sample.reports)
+            reports, came, tables = self._own_reports(columns), self._came(columns, slice(None)), []
+            for c, edges in enumerate(self.edges):
+                sums = kernels.few_row_cells(reports, came, edges, squares=self.squares)
+                tables.append(self.table(c, sums, np.zeros_like(sums[2]), edges=edges))
+            yield tuple(tables)
             return
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)

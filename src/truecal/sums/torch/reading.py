@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from ...core.data import HALF_ROW_SUM_TOLERANCE, LARGEST, ROW_SUM_TOLERANCE, SMALLEST, as_array, check_weights
 from ...core.labels import check_class_outcomes
-from ...core.properties import Binary, Linear, Outcomes, Property, TopLabel
+from ...core.properties import Binary, Confidence, Linear, Outcomes, Property, TopLabel
 from ...core.sample import Sample
 from .kernels import kernels_for
 from .tensors import is_here, like, on_cpu, tensor
@@ -68,15 +67,9 @@ def made_sample(property: Property, y: Any, reports: Any, weights: Any, top: _To
     if top is None or not property.picks_outcome:
         return property.sample(y, reports, weights)
     right, confidence, hits = top
-    known = TopLabel().sample(right, confidence, weights)  # type: ignore[arg-type]  # tensors in place of arrays
-    sample = replace(known, distributions=reports, labels=y)
-    return sample if weights is not None else _with_hits(sample, hits)
-
-
-def _with_hits(sample: Sample, hits: int) -> Sample:
-    """A sample of confidences that knows how many of its top classes came, without another transfer."""
-    if sample.wrong is not None:
-        vars(sample)["wrong_weight"] = float(sample.rows - hits)  # a cached property
+    sample = Confidence().known(right, confidence, y, reports, weights)  # type: ignore[arg-type]  # tensors
+    if weights is None:
+        vars(sample)["wrong_weight"] = float(sample.rows - hits)  # a cached property, without another transfer
     return sample
 
 
