@@ -30,7 +30,7 @@ FUNCTIONS = {
     "brier": ("weights",),
     "cross_entropy": ("weights",),
     "evaluate": ("n_bins", "level", "weights", "n_resamples"),
-    "compare": ("n_bins", "level", "weights", "n_resamples"),
+    "compare": ("n_bins", "level", "weights"),
 }
 for _ in range(int(sys.argv[2])):
     name = pick(*FUNCTIONS)

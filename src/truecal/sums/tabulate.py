@@ -186,7 +186,8 @@ def _over_tiles(
     sample: Sample, rule: BinningRule, dispatch: Dispatch, work: Callable[[slice], list[Reduced]]
 ) -> list[Reduced]:
     """What `work` gives for each tile of views, in their order."""
-    tiles = [slice(0, sample.views)] if sample.joint else _tiles(sample, rule.most_cells, dispatch)
+    cells = rule.most_cells * len(rule.counts or (1,))
+    tiles = [slice(0, sample.views)] if sample.joint else _tiles(sample, cells, dispatch)
     if len(tiles) == 1 or sample.reports.size < dispatch.parallel_views or dispatch.threads == 1:
         return [item for tile in tiles for item in work(tile)]
     with ThreadPoolExecutor(dispatch.threads) as pool:
