@@ -166,7 +166,7 @@ class ScalarForms:
     def values(self, outcomes: Array) -> tuple[Array, Array]:
         """(draws, forms) statistics, and the signed sums behind the first two."""
         weighted = outcomes if self.weights is None else outcomes * self.weights
-        return self.read(run_sums(weighted, self.starts), outcomes @ self.linear)
+        return self.read(run_sums(weighted, self.starts), _times(outcomes, self.linear))
 
     def drawn(self, chances: Array, seed: int, first: int, draws: int) -> tuple[Array, Array]:
         """The same of draws number `first` and on of outcomes with these chances, in compiled loops."""
@@ -244,6 +244,13 @@ class ScalarForms:
         columns.append(row_products(scaled, scaled))
         columns += [_poisson_form(sums, kernel) - own for kernel in self.kernels]
         return LIBRARY[type(sums)].stack(columns, 1), signed
+
+
+def _times(outcomes: Array, linear: Array) -> Array:
+    """Many rows times few columns, on this thread: threads of a library wait busily for each other between calls."""
+    if not isinstance(outcomes, HOST):
+        return outcomes @ linear
+    return np.asarray(np.einsum("...n,kn->...k", outcomes, np.ascontiguousarray(linear.T)))
 
 
 @dataclass(frozen=True, eq=False)

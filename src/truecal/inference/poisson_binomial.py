@@ -14,6 +14,7 @@ Array = NDArray[Any]
 
 _BLOCK = 1 << 16  # draws whose law is made at once
 _SHORT = 17  # up to so many values, laws are multiplied out; longer ones are convolved by Fourier transforms
+_AT_ONCE = 256  # products small enough for one thread: those of a library would wait busily for each other
 _MANY = 512  # more draws have their law from its characteristic function
 
 
@@ -57,7 +58,9 @@ def _from_waves(chances: Array) -> Law:
         laws = _together(some, _SHORT)
         middle = round(float(some.mean()) * (len(laws) - 1))  # powers near 0 are the most exact
         angles = turn * np.outer(waves, np.arange(len(laws)) - middle)
-        found *= (np.cos(angles) @ laws - 1j * (np.sin(angles) @ laws)).prod(axis=1)
+        for few in range(0, laws.shape[1], _AT_ONCE):
+            part = np.ascontiguousarray(laws[:, few : few + _AT_ONCE])
+            found *= (np.cos(angles) @ part - 1j * (np.sin(angles) @ part)).prod(axis=1)
         shift -= middle * laws.shape[1]
     found *= np.exp(1j * turn * (waves * shift % size))
     return Law(first, np.fft.irfft(found, size)[: len(chances) + 1 - first].clip(0.0))
