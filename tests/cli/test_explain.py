@@ -21,7 +21,7 @@ def binary(n: int, temperature: float, seed: int = 0) -> tuple[np.ndarray, np.nd
 
 def test_three_sentences_follow_the_answer():
     yes: Any = tc.evaluate(*binary(20_000, 1.0), n_resamples=99)
-    assert yes.standing.answer == "yes" and yes.explain().endswith("They can be used as they are.")
+    assert yes.standing.answer == "yes" and yes.explain().endswith("Its probabilities can be used as they are.")
     no: Any = tc.evaluate(*binary(3000, 2.0), n_resamples=99)
     assert no.standing.answer == "no" and no.explain().count("\n") == 2
     assert "a calibrated model looks so in at most one sample in 100." in no.explain()

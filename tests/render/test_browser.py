@@ -381,7 +381,7 @@ def test_diagrams_carry_their_numbers(browser, folder):
     browser.open(folder / "page.html")
     label = browser.run("document.getElementById('diagram-0').getAttribute('aria-label')")
     name = cases.flipping().leaderboard()[0]["model"]
-    diagram = main_diagram(cases.flipping().evaluations[name].reliability)
+    diagram = main_diagram(cases.flipping().evaluations[name])
     assert diagram is not None
     assert label.startswith(f"Reliability diagram of {name}: confidence ") and label.count("accuracy") == diagram.n_bins
 

@@ -223,7 +223,7 @@ MORE = "a gap of up to 26 points"
             "no (p = 0.032): class 3 is 4.1 points too low",
         ),
         (Standing("rejected", 0.032, reason="over-confident", seen=True), "no (p = 0.032)"),
-        (Standing("not rejected", 0.4, allows=5.4), "yes (p = 0.4)"),
+        (Standing("not rejected", 0.4, allows=5.4), "yes (p = 0.40)"),
         (
             Standing("not rejected", 0.4, allows=26.2, rows="20 rows"),
             "undecided: 20 rows allow a gap of up to 26 points",

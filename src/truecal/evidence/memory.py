@@ -41,6 +41,7 @@ from .values import (
     ErrorValue,
     LossValue,
     Reliability,
+    called_views,
     errors_with_gap,
     gap_value,
     infinite_text,
@@ -364,9 +365,8 @@ class _Work:
         if sample.views == 1:
             reports, weights = (np.asarray(on_cpu(x), dtype=float) for x in (sample.reports, sample.row_weights))
             histogram = np.histogram(reports.ravel(), HISTOGRAM_BARS, (0.0, 1.0), weights=weights)[0]
-        property, names = frozen.error.property, self.settings.view_names
-        called = [property.view_name(j, names) for j in range(sample.views)] if property.in_order else ()
-        return Reliability(name, m, frozen.table(place), bands, histogram, tuple(called))
+        called = called_views(frozen.error.property, sample.views, settings.view_names)
+        return Reliability(name, m, frozen.table(place), bands, histogram, called)
 
     def _dependent(self, frozen: BinnedSample) -> bool:
         """Whether outcomes cannot be drawn row by row: they come in clusters, are distributions, or were fitted on."""

@@ -23,7 +23,16 @@ from .stream_losses import SCARCE, is_scarce, summed_losses, with_interval
 from .stream_plan import STATE_BYTES, StreamEntry
 from .stream_state import StreamState
 from .stream_table import StreamTable
-from .values import LossValue, Reliability, errors_with_gap, gap_value, infinite_text, plain_error, squared_error
+from .values import (
+    LossValue,
+    Reliability,
+    called_views,
+    errors_with_gap,
+    gap_value,
+    infinite_text,
+    plain_error,
+    squared_error,
+)
 from .views import ViewValue, worst_first
 
 ROWS_GONE = "the calibration test and null bands need the rows, which a stream does not keep: they are left out"
@@ -77,7 +86,8 @@ def stream_evidence(stream: StreamState, level: float, seed: int | None = None) 
                 shown = (error, entry.n_bins, terms.gap_sq, spread, found.direction.word, level, table.rows)
                 found.add_gap(entry.name, gap_value(*shown, left_out=FEW_ROWS if blocks else NO_BLOCKS))
                 bins = entry.n_bins or table.count.shape[1]
-                found.reliability[entry.name] = Reliability(entry.name, bins, table, None)
+                names = called_views(error.property, table.views, _view_names(stream, entry))
+                found.reliability[entry.name] = Reliability(entry.name, bins, table, None, names=names)
     found.views = _views(stream, headlines, level)
     if blocks and _is_scarce(stream):
         found.note(f"losses have no intervals: {SCARCE}")
@@ -137,8 +147,7 @@ def _views(stream: StreamState, headlines: Mapping[str, StreamEntry], level: flo
     if blocks is None or not 1 < table.views <= MOST_VIEWS or np.count_nonzero(blocks.of("weight")) < 4:
         return ()
     found = []
-    given = [f"{t:.4g}" for t in entry.thresholds] or stream.settings["labels"]
-    names = None if given is None else [str(name) for name in given]
+    names = _view_names(stream, entry)
     for j in range(table.views):
         own, residual, weight = table.view(j), blocks.residual[:, j : j + 1], blocks.of("weight")
         moments = own.moments
@@ -152,6 +161,12 @@ def _views(stream: StreamState, headlines: Mapping[str, StreamEntry], level: flo
         gap = gap_from(spread, word, level, entry.n_bins, stream.rows, entry.error.symbol)
         found.append(ViewValue(property.view_name(j, names), came, told, gap))
     return tuple(found) if property.in_order else worst_first(found)
+
+
+def _view_names(stream: StreamState, entry: StreamEntry) -> list[str] | None:
+    """The names of the columns, where they have any."""
+    given = [f"{t:.4g}" for t in entry.thresholds] or stream.settings["labels"]
+    return None if given is None else [str(name) for name in given]
 
 
 def _headlines(stream: StreamState) -> dict[str, StreamEntry]:

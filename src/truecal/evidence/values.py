@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from ..core.properties import Property
 from ..core.result import plain
 from ..core.table import BinTable
 from ..core.types import Array
@@ -75,7 +77,7 @@ class Reliability:
     histogram: Array | None = None
     """Rows (or weight) in equal parts of [0, 1], of diagrams with one view whose rows are known."""
     names: tuple[str, ...] = ()
-    """What each view is called, where they have an order."""
+    """What each view is called, where they are listed with their gaps."""
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -109,6 +111,11 @@ class Reliability:
         """Lists of one row per view; empty bins have no means (None)."""
         names = ("count", "mean_report", "mean_outcome", "low", "high", "histogram")
         return {"error": self.error, "n_bins": self.n_bins} | {name: plain(getattr(self, name)) for name in names}
+
+
+def called_views(property: Property, views: int, names: Sequence[str] | None) -> tuple[str, ...]:
+    """What each view of a diagram is called, where views are listed with their gaps."""
+    return tuple(property.view_name(j, names) for j in range(views)) if property.per_view else ()
 
 
 def plain_error(

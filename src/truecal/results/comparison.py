@@ -264,7 +264,7 @@ class Comparison(Measurement):
         body = table_html(rows, [head.title for head in heads])
         words = "".join(f"<p>{html_text(sentence)}</p>" for sentence in (*self.verdict.sentences, *self.notes))
         shown = [row.model for row in self.rows_of_columns()[:MOST_SHOWN]]
-        pictures = "".join(reliability_svg(found.reliability, found.name) for found in shown)
+        pictures = "".join(reliability_svg(found) for found in shown)
         return f'{body}{words}<div style="overflow-x: auto; white-space: nowrap">{pictures}</div>'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.result import html_text
@@ -10,30 +9,38 @@ from ..core.types import Array
 
 if TYPE_CHECKING:
     from ..evidence.values import Reliability
+    from .evaluation import Evaluation
 
 SIZE, LEFT, TOP = 180, 40, 22  # of the square and of the margins, in pixels
 MOST_SHOWN = 4
-_MAIN = ("binary", "confidence", "top_label")
 
 
-def main_diagram(diagrams: Mapping[str, Reliability]) -> Reliability | None:
-    """The diagram of what the gap measures: the one probability there is, or else the confidence, or else the first."""
-    found = next((diagrams[name] for name in _MAIN if name in diagrams), None)
-    return found or next(iter(diagrams.values()), None)
+def main_diagram(found: Evaluation) -> Reliability | None:
+    """The diagram of what the gap measures, or else the first."""
+    diagrams = found.reliability
+    return next((diagrams[name] for name in (found.gap_name, *diagrams) if name in diagrams), None)
 
 
-def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
+def worst_view(found: Evaluation, diagram: Reliability) -> int:
+    """The label, class or threshold that is farthest off, where they are listed; else the first."""
+    known = [view for view in found.views if view.name in diagram.names]
+    worst = min(known, key=lambda view: (view.gap.note != "", -view.gap.low, -view.gap.points), default=None)
+    return 0 if worst is None else diagram.names.index(worst.name)
+
+
+def reliability_svg(found: Evaluation) -> str:
     """The main diagram: points, the band of a calibrated model, the diagonal, and a histogram of predictions."""
-    diagram = main_diagram(diagrams)
+    diagram, title = main_diagram(found), found.name
     if diagram is None:
         return ""
-    full = diagram.count[0] > 0
-    x, y = diagram.mean_report[0][full], diagram.mean_outcome[0][full]
+    view = worst_view(found, diagram)
+    full = diagram.count[view] > 0
+    x, y = diagram.mean_report[view][full], diagram.mean_outcome[view][full]
     if len(x) == 0:
         return ""
     parts = []
     if diagram.low is not None and diagram.high is not None:
-        edge = [*_points(x, diagram.low[0][full]), *_points(x, diagram.high[0][full])[::-1]]
+        edge = [*_points(x, diagram.low[view][full]), *_points(x, diagram.high[view][full])[::-1]]
         parts.append(f'<polygon points="{" ".join(edge)}" fill="#999999" fill-opacity="0.35"/>')
     right, bottom = LEFT + SIZE, TOP + SIZE
     bars = () if diagram.histogram is None else diagram.histogram / max(diagram.histogram.max(), 1e-300)
@@ -53,7 +60,7 @@ def reliability_svg(diagrams: Mapping[str, Reliability], title: str) -> str:
         cx, cy = point.split(",")
         parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="#0072B2"/>')
     across, up_words = diagram.axes
-    across += f" {diagram.names[0]}" if diagram.names else ""
+    across += f", {diagram.names[view]}" if diagram.names else ""
     numbers = "; ".join(f"{a:.0%} predicted, {b:.0%} observed" for a, b in zip(x, y, strict=True))
     shown = title if len(title) <= 32 else f"{title[:31]}…"
     texts = [

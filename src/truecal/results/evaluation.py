@@ -134,11 +134,16 @@ class Evaluation(Pictured, Measurement):
         return bool(ERRORS[self.headline].property.loss_name)
 
     @cached_property
-    def gap(self) -> Gap | None:
-        """The gap of the confidence, in points, or of the one probability there is."""
+    def gap_name(self) -> str | None:
+        """The error whose gap is shown: that of the confidence, or of the one probability there is."""
         wanted = ERRORS[self.headline].property.direction_property().kind
-        shown = next((name for name in self.gaps if COMPOSED[name].property.kind == wanted), self.headline)
-        return self.gaps.get(shown) or next(iter(self.gaps.values()), None)
+        known = [name for name in self.gaps if COMPOSED[name].property.kind == wanted]
+        return next((name for name in (*known, self.headline, *self.gaps) if name in self.gaps), None)
+
+    @property
+    def gap(self) -> Gap | None:
+        """The gap in points of the confidence, or of the one probability there is."""
+        return None if self.gap_name is None else self.gaps[self.gap_name]
 
     @property
     def about(self) -> Kind:
@@ -254,6 +259,6 @@ class Evaluation(Pictured, Measurement):
         if self.advice:
             facts += "".join(f"<p><b>→ {html_text(line)}</b></p>" for line in self.advice)
         notes = "".join(f"<p>{html_text(note)}</p>" for note in self.notes)
-        picture = f'<div style="overflow-x: auto">{reliability_svg(self.reliability, self.name)}</div>'
+        picture = f'<div style="overflow-x: auto">{reliability_svg(self)}</div>'
         head = f"<p>{html_text(self.name)}: {self.size_text}<br>{html_text(self.says)}</p>"
         return f"{head}{facts}{picture}{notes}"

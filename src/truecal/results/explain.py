@@ -51,7 +51,7 @@ def _rest(found: Evaluation) -> tuple[str, ...]:
         return (
             f"{rows} show no more than chance: its probabilities are typically off by at most "
             f"{points_text(standing.allows)} points.",
-            "They can be used as they are.",
+            "Its probabilities can be used as they are.",
         )
     p = standing.pvalue or 0.0
     bound = "at most" if standing.at_floor else "about"

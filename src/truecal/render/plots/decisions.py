@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ...core.extras import require
-from .draw import COLORS, DASHES, _axes, _plain
+from .draw import COLORS, DASHES, OFF, _axes, _plain
 
 if TYPE_CHECKING:
     from ...inference.estimation import Estimate
@@ -129,7 +129,7 @@ def segments(result: Segments, *, most: int = 20, ax: Any = None) -> Any:
     ax = _axes(ax, figsize=(7.4, 1.1 + 0.27 * len(chosen)))
     for y, segment in enumerate(chosen):
         lead, found = number.get(id(segment)), segment.finding is not None
-        color = (COLORS[1] if segment.gap > 0 else COLORS[0]) if found else _NOT_CLEAR
+        color = (OFF if segment.gap > 0 else COLORS[0]) if found else _NOT_CLEAR
         fade = 1.0 if lead or not found else 0.45
         ax.plot([segment.low, segment.high], [y, y], color=color, linewidth=3 if lead else 1.6, alpha=fade)
         ax.plot([segment.gap], [y], marker="o", markersize=6 if lead else 4, color=color, alpha=fade)

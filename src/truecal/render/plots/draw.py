@@ -13,9 +13,10 @@ from ...core.rules import bins_text
 from ...evidence.values import Reliability
 from ...inference.gaps import gap_text
 from ...kinds.named_errors import COMPOSED
-from ...results.diagram import main_diagram
+from ...results.diagram import main_diagram, worst_view
 from ...results.evaluate import evaluate
 from ...results.ranking import ranks
+from ..palette import LINES
 
 if TYPE_CHECKING:
     from ...evidence.values import ErrorValue
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D00")
-"""The Okabe-Ito colours, told apart under every common colour blindness; yellow is darkened to be seen on white."""
+COLORS = LINES
+OFF = "#D55E00"
+"""What is too high or over-confident."""
 MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")
 
@@ -70,7 +72,7 @@ def reliability(
     *,
     name: str = "model",
     title: str | None = None,
-    view: int = 0,
+    view: int | None = None,
     ax: Any = None,
     label: str | None = None,
     **style: Any,
@@ -80,8 +82,8 @@ def reliability(
     The grey band is where a calibrated model's points would fall; bars at the bottom are a histogram of predictions.
     `source` and `y_proba` are labels and predictions as `tc.evaluate` takes them, which is called with `name`. Or
     `source` alone is an Evaluation (the diagram of its gap) or one of its `reliability` values. The title has the name
-    of the model and its gap, unless it is given; `view` is the class of a classwise diagram; `style` is that of the
-    curve, such as color.
+    of the model and its gap, unless it is given; `view` is the class, label or threshold of a diagram with several, by
+    default the one that is farthest off; `style` is that of the curve, such as color.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> import truecal as tc
@@ -98,6 +100,8 @@ def reliability(
     if y_proba is not None:
         source = evaluate(source, y_proba, name=name)
     diagram = _diagram(source)
+    if view is None:
+        view = 0 if diagram is source else worst_view(source, diagram)
     ax = _axes(ax, figsize=(4.2, 4.2))
     full = diagram.count[view] > 0
     x, y = diagram.mean_report[view][full], diagram.mean_outcome[view][full]
@@ -109,7 +113,7 @@ def reliability(
     ax.plot([0, 1], [0, 1], color="#666666", linewidth=1, linestyle="--", zorder=2)
     curve: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 5, "linestyle": "", "zorder": 3}
     ax.plot(x, y, label=_plain(label or "observed"), **curve | style)
-    about = f" {diagram.names[view]}" if diagram.names and diagram is not source else ""
+    about = f", {diagram.names[view]}" if diagram.names and diagram is not source else ""
     ax.set(xlabel=diagram.axes[0] + about, ylabel=diagram.axes[1], aspect="equal")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     words = _title(source) if title is None else title
@@ -132,7 +136,7 @@ def _diagram(source: Any) -> Reliability:
     diagrams: Mapping[str, Reliability] | None = getattr(source, "reliability", None)
     if diagrams is None:
         raise TypeError("reliability takes labels and predictions, reliability(y_true, y_proba), or an Evaluation")
-    found = main_diagram(diagrams)
+    found = main_diagram(source)
     if found is None:
         raise ValueError("this evaluation holds no reliability table")
     return found

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import altair as alt
 
-COLORS = 8
+from truecal.render.palette import LINES
+
+COLORS = len(LINES)
 """Colours and shapes in the theme of the page; a model's pair of them is its own up to 64 models."""
 
 _MARKS = {"c": list(range(COLORS)), "s": list(range(COLORS)), "d": list(range(4))}
@@ -190,7 +192,7 @@ def decision_chart(result: Any, names: list[str], net: bool) -> dict[str, Any]:
     domain = [-0.25 * pi, 1.12 * pi] if net else [0, 1.05 * max(band.band_high.max() for band in curves)]
     shown = [*names, "act on all", "act on none"]
     about: Any = {"title": None, "legend": alt.Legend(symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1.0)}
-    colors = [_LINES[i % len(_LINES)] for i in range(len(names))] + ["#888888"] * 2
+    colors = [LINES[i % len(LINES)] for i in range(len(names))] + ["#888888"] * 2
     dashes = alt.Scale(domain=shown, range=[[1, 0]] * len(names) + [[6, 4], [2, 3]])
     x = alt.Scale(domain=[0, result.last_used if net else 1.0], nice=False)
     y = alt.Scale(domain=domain, nice=False)
@@ -206,9 +208,6 @@ def decision_chart(result: Any, names: list[str], net: bool) -> dict[str, Any]:
     chart = (band + lines).properties(width=400, height=260, background="transparent")
     found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).configure_legend(**text).to_dict()
     return found
-
-
-_LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#56B4E9", "#7A7A7A", "#8C6D00")
 
 
 def risk_chart(result: Any) -> dict[str, Any]:
@@ -232,14 +231,14 @@ def risk_chart(result: Any) -> dict[str, Any]:
         y = alt.Y(f"{name}:Q", title="observed frequency", scale=scale, axis=axis)
         return base.mark_line(clip=True, color=color, strokeDash=list(dash) or [1, 0]).encode(y=y)
 
-    band = base.mark_area(color=_LINES[0], opacity=0.18).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    band = base.mark_area(color=LINES[0], opacity=0.18).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     ideal = base.mark_line(color="#888888", strokeDash=[5, 4]).encode(y=alt.Y("risk:Q", scale=scale))
     rug = alt.Chart(alt.InlineData(bars)).mark_rect().encode(
         x="left:Q", x2="right:Q", y=alt.Y("from:Q", scale=scale), y2="to:Q",
-        color=alt.Color("event:N", legend=None, scale=alt.Scale(range=["#888888", _LINES[2]])),
+        color=alt.Color("event:N", legend=None, scale=alt.Scale(range=["#888888", LINES[2]])),
     )  # fmt: skip
-    spline = [line("spline", _LINES[1]), *(line(f"spline_{end}", _LINES[1], 2, 3) for end in ("low", "high"))]
-    chart = alt.layer(band, ideal, rug, line("loess", _LINES[0]), *spline)
+    spline = [line("spline", LINES[1]), *(line(f"spline_{end}", LINES[1], 2, 3) for end in ("low", "high"))]
+    chart = alt.layer(band, ideal, rug, line("loess", LINES[0]), *spline)
     text: Any = {"labelColor": "#808080", "titleColor": "#808080"}
     chart = chart.properties(width=420, height=420, background="transparent")
     found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).to_dict()

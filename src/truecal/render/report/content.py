@@ -21,7 +21,7 @@ from truecal.render.report.measures import measure
 from truecal.render.report.text import LABEL, LONGEST_NAME, distinct, rounded, shorten
 from truecal.results.columns import Column, Row, columns_at, off_text, texts
 from truecal.results.comparison import Comparison, rank_text
-from truecal.results.diagram import main_diagram
+from truecal.results.diagram import main_diagram, worst_view
 from truecal.results.evaluation import Evaluation
 from truecal.results.explain import explanation
 from truecal.results.ranking import ECE_NAMES
@@ -386,8 +386,10 @@ def _error(source: PageSource, name: str) -> dict[str, Any]:
 def _reliabilities(source: PageSource) -> dict[str, Any]:
     """Per error the diagrams of all models, columns of whole numbers; of many classes those that came most often."""
     found: dict[str, Any] = {}
-    main = main_diagram(source.first.reliability)
-    for name, first in sorted(source.first.reliability.items(), key=lambda item: item[1] is not main):
+    main = main_diagram(source.first)
+    for name, first in sorted(
+        source.first.reliability.items(), key=lambda item: (item[1] is not main, item[1].table.views)
+    ):
         diagrams = [source.evaluations[model.key].reliability[name] for model in source.models]
         came = np.nansum(first.count * np.nan_to_num(first.mean_outcome), axis=1)
         most = max(1, MOST_POINTS // max(1, len(diagrams) * first.count.shape[1]))
@@ -397,6 +399,7 @@ def _reliabilities(source: PageSource) -> dict[str, Any]:
             "axes": first.axes,
             "names": [first.names[j] for j in kept] if first.names else None,
             "views": kept,
+            "start": kept.index(worst) if (worst := worst_view(source.first, first)) in kept else 0,
             "left_out": len(first.count) - len(kept),
             "models": [[_view(diagram, j) for j in kept] for diagram in diagrams],
             "histograms": [None if (bars := d.histogram) is None else np.asarray(bars).tolist() for d in diagrams],

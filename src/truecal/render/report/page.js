@@ -263,7 +263,7 @@ function drawChain() {
 const diagrams = Object.entries(data.reliability);
 function fillViews() {
   const select = at("view");
-  for (const [name, found] of diagrams.toSorted((a, b) => a[1].by_class - b[1].by_class)) {
+  for (const [name, found] of diagrams) {
     if (found.names) {
       found.names.forEach((text, k) => select.append(make("option", { value: `${name} ${k}`, text })));
       continue;
@@ -276,6 +276,7 @@ function fillViews() {
     found.views.forEach((j, k) => select.append(make("option", { value: `${name} ${k}`, text: data.classes ? `class ${data.classes[j]}` : `class ${j}` })));
     if (found.left_out) select.append(make("option", { disabled: "", text: `${found.left_out} rarer classes are left out` }));
   }
+  if (diagrams.length) select.value = `${diagrams[0][0]} ${diagrams[0][1].start}`;
 }
 function binRows(model, name, view) {
   const [xs, ys, lows, highs, counts] = data.reliability[name].models[model][view], unit = data.scale;
@@ -294,6 +295,7 @@ function drawDiagram(slot) {
   const out = rows.filter(row => row.where === "outside").length;
   const band = rows.some(row => row.where !== "no band");
   at("banded").hidden = !band;
+  at("barred").hidden = !data.reliability[name].histograms[model];
   const counts = rows.map(row => row.n), least = Math.min(...counts), most = Math.max(...counts);
   const each = least === most ? `${most} samples each` : `${least} to ${most} samples each`;
   at(`told-${slot}`).textContent = band
@@ -380,7 +382,8 @@ function startDiagrams() {
     select.addEventListener("change", () => drawDiagram(slot));
   }
   at("view").addEventListener("change", event => {
-    at("stretch").checked = data.reliability[event.target.value.split(" ")[0]].by_class;
+    const found = data.reliability[event.target.value.split(" ")[0]];
+    at("stretch").checked = found.by_class && !found.names;
     drawDiagrams();
   });
   at("stretch").addEventListener("change", drawDiagrams);
