@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 
 import truecal as tc
 import where_worlds as worlds
+from answer_worlds import arguments
 from closeness import assert_close
 from truecal.inference.features import group_rows, read_features
 
@@ -250,3 +251,24 @@ def test_a_segment_that_is_off_is_found():
 def test_directions_and_intervals_hold_where_outcomes_vary_more():
     wrong, missed = worlds.segment_directions(3.0, "80", 60)
     assert wrong <= 0.12 and missed <= 0.12
+
+
+def test_ordered_classes_are_checked_at_the_thresholds_that_are_shown():
+    """Cumulative probabilities were divided by their sum: a class seemed 35 points too low."""
+    y, p, options = arguments("ordered", 900, sharpen=1.6)
+    found = tc.evaluate(y, p, errors=["ordinal"], features={"half": np.arange(900) % 2}, n_resamples=199, **options)
+    assert found.segments is not None
+    whole = {s.of: (s.mean_prediction, s.observed) for s in found.segments.segments if s.name == "all rows"}
+    assert_close(
+        {view.name: whole[view.name] for view in found.views},
+        {v.name: (v.mean_report, v.frequency) for v in found.views},
+        1.0,
+    )
+    true = [arguments("ordered", 300, seed=seed) for seed in range(20)]
+    least = [
+        tc.evaluate(y, p, errors=["ordinal"], features={"half": np.arange(300) % 2}, n_resamples=39, **options).segments
+        for y, p, options in true
+    ]
+    assert (
+        sum(min(s.pvalue for s in one.segments) <= 0.05 for one in least if one is not None) <= 4
+    )  # binomial(20, .05)

@@ -27,6 +27,7 @@ from scipy.special import betaincinv, logit
 from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
 from ..core.parameters import described
+from ..core.properties import Property
 from ..core.result import Pictured, Result, clean_lines
 from ..core.sample import Sample
 from ..core.tables import Head, Table, Tabular
@@ -259,7 +260,7 @@ def segments_of(
     draws = _planned(forms, groups) if draws is None else draws
     largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
     names = tuple(column.name for column in columns)
-    return _found(forms, groups, largest, level, names, classes, error or inputs.kind.segment_errors[0])
+    return _found(forms, groups, largest, level, names, classes)
 
 
 def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
@@ -288,7 +289,7 @@ class _Forms:
     """The logits of one probability per row, cut, for the spread; None where only levels are looked at."""
     proba: Array | None
     """What labels are drawn from; None: each view is 1 with its own chance."""
-    confidence: bool
+    claim: Property
     mean: Array
     """(segments,): the variance-weighted mean of the logits."""
     level_sd: Array
@@ -307,8 +308,8 @@ class _Forms:
         u: Array,
         outcomes: Array,
         proba: Array | None,
+        claim: Property,
         spread: bool,
-        confidence: bool,
         clusters: Groups | None = None,
     ) -> _Forms:
         """The forms of these reports; `spread` where slopes are looked at as well."""
@@ -336,15 +337,13 @@ class _Forms:
                 seen = np.column_stack([seen, own + width[:, None] * one / design])
                 slope = np.where(slope > 0, np.sqrt(np.maximum(own[:, 0], slope**2 * design[:, 0])), 0.0)
         level = np.sqrt(V + one)
-        forms = _Forms(w, u, outcomes, x, proba, confidence, mean, level, slope, design, clusters)
+        forms = _Forms(w, u, outcomes, x, proba, claim, mean, level, slope, design, clusters)
         return forms if seen is None else replace(forms, flipped_sd=np.sqrt(seen))
 
     def moved(self, groups: Grouping, reports: Array) -> _Forms:
         """The forms of other reports of the same rows."""
-        spread = self.x is not None
-        return _Forms.of(
-            groups, self.weights, reports, self.outcomes, self.proba, spread, self.confidence, self.clusters
-        )
+        about = (self.outcomes, self.proba, self.claim, self.x is not None, self.clusters)
+        return _Forms.of(groups, self.weights, reports, *about)
 
     def strengths(self, groups: Grouping) -> tuple[Array, Array]:
         """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
@@ -406,8 +405,10 @@ class _Forms:
             yield ((self.reports - came) * self.weights[:, None])[:, None, :]
             return
         for labels in draw_labels(rng, self.proba, draws):
-            residuals = self.reports.copy()
-            residuals[np.arange(self.rows), labels] -= 1.0
+            outcomes = self.claim.drawn(labels, self.proba.shape[1])
+            residuals = self.reports.copy() if outcomes is None else self.reports - outcomes
+            if outcomes is None:
+                residuals[np.arange(self.rows), labels] -= 1.0
             yield (residuals * self.weights[:, None])[:, :, None]
 
 
@@ -439,13 +440,14 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups
     sample = inputs.sample(name)
     u = sample.reports.astype(np.float64).reshape(sample.rows, -1)
     proba = None
+    property = NAMED[name].property
     if sample.views > 1 and not inputs.kind.row_signs:
-        u = np.clip(u, 0.0, None)
-        u /= u.sum(axis=1, keepdims=True)
-        proba = u
-    confidence = NAMED[name].property.picks_outcome
-    spread = inputs.kind.one_event
-    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), proba, spread, confidence, clusters)
+        assert sample.distributions is not None
+        proba = np.clip(sample.distributions.astype(np.float64), 0.0, None)
+        proba /= proba.sum(axis=1, keepdims=True)
+        u = property.sample(sample.labels, proba).reports if sample.labels is not None else u
+    about = (proba, property, inputs.kind.one_event, clusters)
+    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), *about)
 
 
 def _outcomes(sample: Sample) -> Array:
@@ -460,7 +462,6 @@ def _found(
     level: float,
     features: tuple[str, ...],
     classes: Any,
-    error: str,
 ) -> Segments:
     draws, views = len(largest), forms.reports.shape[1]
     ordered = np.sort(largest)
@@ -494,8 +495,11 @@ def _found(
     low, high = np.minimum(low, mean - most), np.maximum(high, mean - least)
     words = _words(forms, groups, residuals, raw, gap, sd / W, critical)
     found, home = _findings(forms, groups, raw, p <= 1 - level + 1e-12, critical)
-    titles = [str(j) if classes is None else str(classes[j]) for j in range(views)] if views > 1 else [""]
-    noun = NAMED[error].property.noun if forms.proba is None else "class"
+    called = list(map(str, range(views + 1) if classes is None else classes))
+    if forms.proba is not None and forms.claim.in_order:  # "3 or below"
+        called = [forms.claim.view_name(j, called) for j in range(views)]
+    titles = called[:views] if views > 1 else [""]
+    noun = forms.claim.noun if forms.proba is None else "class"
     order = sorted(np.ndindex(p.shape), key=lambda at: -strength[at])
     made = {
         at: Segment(
@@ -545,7 +549,7 @@ def _words(
         seen = sums[:, 2] - 2 * forms.mean * sums[:, 1] + forms.mean**2 * sums[:, 0]
         sd = np.sqrt(np.maximum(np.square(forms.spread_sd), np.maximum(seen, 0.0)))
         spread = (sd > 0) & (np.abs(raw[:, -1]) * forms.spread_sd >= critical * np.where(sd > 0, sd, 1.0))
-    high, low = ("over-confident", "under-confident") if forms.confidence else ("too high", "too low")
+    high, low = ("over-confident", "under-confident") if forms.claim.picks_outcome else ("too high", "too low")
 
     def word(at: tuple[int, ...]) -> str:
         parts = []

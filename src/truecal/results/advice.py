@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..baselines import ERRORS
 from ..core.types import Groups
 from ..core.words import points_text
 from ..inference.features import ALL_ROWS
@@ -41,6 +42,8 @@ def _recalibrate(result: Evaluation, inputs: Inputs, clusters: Groups | None) ->
         return []
     before, after = found.candidate(NONE), found.candidate(found.best)
     how = "fit a new map (truecal recalibrate)" if found.best == REFIT else f"apply {found.map.text}"
+    if ERRORS[result.headline].property.in_order:  # the candidates are scored as classes without an order
+        return [f"Recalibrate: {how}."]
     gap = f"gap {points_text(before.gap)} → {points_text(after.gap)} points, " if after.gap < before.gap else ""
     return [f"Recalibrate: {how}; {gap}score {before.score:.4f} → {after.score:.4f} on rows it was not fitted on."]
 

@@ -122,9 +122,8 @@ def evaluate(
     if features is not None:
         from ..inference.segments import segments_of
 
-        found = segments_of(
-            inputs, features, level=settings.level, draws=n_resamples, seed=settings.seed, clusters=clusters
-        )
+        options = {"level": settings.level, "draws": n_resamples, "seed": settings.seed, "clusters": clusters}
+        found = segments_of(inputs, features, classes=settings.view_names, **options)
         result = replace(result, segments=found)
     if advise:
         from .advice import advise as advice
