@@ -99,7 +99,7 @@ def test_a_page_names_functions_and_commands_that_exist(page):
 
     text = page.read_text("utf-8")
     assert [name for name in re.findall(r"\btc\.([a-zA-Z]\w*)", text) if not hasattr(tc, name)] == []
-    known = set(get_command(cli.app).commands)
+    known = set(get_command(cli.app).commands)  # type: ignore[attr-defined]
     assert set(re.findall(r"`truecal ([a-z]+)", text)) <= known
 
 
