@@ -13,10 +13,10 @@ With the prevalence of another population, rows with and without the event are t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -24,7 +24,9 @@ from scipy.special import ndtr, ndtri
 from ..core.types import Array, Groups
 from .mean_losses import IntervalEstimate, Losses, Moments, Units, Values, mean_interval
 
-Terms = list[tuple[Array, Array]]
+Way = int | str
+"""The number of a model, "all", "none" or "perfect"."""
+Terms = list[tuple[Array, Any]]
 """Entries of the sums and coefficients, per threshold."""
 MOST_POINTS = 2000
 """Thresholds times models: the matrix of second moments has a row for each, with and without the event."""
@@ -41,7 +43,6 @@ class Acting:
     """
 
     thresholds: Array
-    models: int
     sums: Array
     rows: Array
     """Second moments over rows."""
@@ -67,27 +68,33 @@ class Acting:
             + steps * y.astype(np.intp)
             for y, p in zip(outcomes, predictions, strict=True)
         ]
-        size = 2 * steps * len(cells)
-        rows = np.zeros((size + 1, size + 1))
-        square = w * w
-        for k, first in enumerate(cells):
-            for m, second in enumerate(cells[: k + 1]):
-                joint = np.bincount(first * 2 * steps + second, square, (2 * steps) ** 2)
-                block = _at_least(_at_least(joint.reshape(2 * steps, 2 * steps), steps).T, steps).T
-                a, b = 2 * steps * k, 2 * steps * m
-                rows[a : a + 2 * steps, b : b + 2 * steps] = block
-                rows[b : b + 2 * steps, a : a + 2 * steps] = block.T
-        sums = np.append(np.concatenate([_at_least(np.bincount(c, w, 2 * steps), steps) for c in cells]), 0.0)
-        units = rows if groups is None else _of_clusters(cells, w, groups, steps)
-        return Acting(thresholds, len(cells), sums, rows, units, prevalence, n if groups is None else groups[1])
+        square, size = w * w, 2 * steps
 
-    def place(self, way: int | str, event: int, model: int = 0) -> Array:
-        """Entries, per threshold, of a way to act: the number of a model, "all", "none" or "perfect"."""
+        def joint(first: Array, second: Array) -> Array:
+            counts = np.bincount(first * size + second, square, size * size).reshape(size, size)
+            return _at_least(_at_least(counts, steps).T, steps).T
+
+        rows = np.pad(np.block([[joint(a, b) for b in cells] for a in cells]), (0, 1))
+        sums = np.append(np.concatenate([_at_least(np.bincount(c, w, size), steps) for c in cells]), 0.0)
+        units = rows if groups is None else _of_clusters(cells, w, groups, steps)
+        return Acting(thresholds, sums, rows, units, prevalence, n if groups is None else groups[1])
+
+    def place(self, way: Way, event: int, model: int = 0) -> Array:
+        """Entries, per threshold, of a way to act; "all" and "perfect" mean the outcomes of a model."""
         steps = len(self.thresholds)
         if way == "none" or (way == "perfect" and not event):
             return np.full(steps, len(self.sums) - 1)
         base = (steps + 1) * (2 * (way if isinstance(way, int) else model) + event)
         return base + (np.arange(1, steps + 1) if isinstance(way, int) else np.zeros(steps, dtype=np.intp))
+
+    def shares(self, way: Way, event: int) -> Array:
+        """The share of the population that a way acts on, of rows without or with the event."""
+        sums, model = self.sums, way if isinstance(way, int) else 0
+        total = [float(sums[self.place("all", one, model)[0]]) for one in (0, 1)]
+        acted = sums[self.place(way, event)]
+        if self.prevalence is None:
+            return np.asarray(acted / sum(total))
+        return np.asarray(acted / total[event] * (self.prevalence if event else 1 - self.prevalence))
 
 
 def _at_least(counts: Array, steps: int) -> Array:
@@ -99,93 +106,73 @@ def _at_least(counts: Array, steps: int) -> Array:
 def _of_clusters(cells: Sequence[Array], w: Array, groups: Groups, steps: int) -> Array:
     """Second moments of the sums of clusters, some clusters at a time."""
     order = np.argsort(groups[0], kind="stable")
-    cluster = groups[0][order]
-    size = 2 * steps * len(cells)
-    found = np.zeros((size + 1, size + 1))
-    step = max(1, _BLOCK // size)
+    cluster, size = groups[0][order], 2 * steps
+    found = np.zeros((size * len(cells),) * 2)
+    step = max(1, _BLOCK // len(found))
     for start in range(0, groups[1], step):
         number = min(step, groups[1] - start)
         some = order[slice(*np.searchsorted(cluster, [start, start + number]))]
-        parts = []
-        for cell in cells:
-            code = cell[some] * number + groups[0][some] - start
-            parts.append(_at_least(np.bincount(code, w[some], 2 * steps * number).reshape(2 * steps, number), steps))
-        totals = np.concatenate(parts)
-        found[:size, :size] += totals @ totals.T
-    return found
+        codes = [cell[some] * number + groups[0][some] - start for cell in cells]
+        counts = [np.bincount(code, w[some], size * number).reshape(size, number) for code in codes]
+        totals = np.concatenate([_at_least(part, steps) for part in counts])
+        found += totals @ totals.T
+    return np.pad(found, (0, 1))
+
+
+class _Part(NamedTuple):
+    """A sample whose mean, times a factor, is a part of a contrast: all rows, or those with or without the event."""
+
+    factor: Any
+    value: Terms
+    total: Terms
+    differ: Terms
+    """Rows that are decided differently."""
+    highest: Array
+    lowest: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """D(a, b) at every threshold: its sums, variances and intervals."""
+    """D(a, b) at every threshold: its variances and intervals."""
 
     acting: Acting
-    a: int | str
-    b: int | str
-
-    @property
-    def _models(self) -> tuple[int, int]:
-        """Whose outcomes "all" and "perfect" mean."""
-        own = [way for way in (self.a, self.b) if isinstance(way, int)] or [0]
-        return own[0], own[-1]
-
-    def _ends_of(self, event: int) -> tuple[Array, Array]:
-        first, second = self._models
-        return self.acting.place(self.a, event, first), self.acting.place(self.b, event, second)
-
-    @property
-    def odds(self) -> Array:
-        t = self.acting.thresholds
-        return np.asarray(t / (1 - t))
-
-    def _totals(self) -> tuple[int, int]:
-        """Entries of the sums over all rows without and with the event."""
-        model = self._models[0]
-        return tuple(int(self.acting.place("all", event, model)[0]) for event in (0, 1))  # type: ignore[return-value]
-
-    def net(self, event: int) -> Array:
-        """The weight that a acts on and b does not, less the other way round."""
-        a, b = self._ends_of(event)
-        return np.asarray(self.acting.sums[a] - self.acting.sums[b])
-
-    @property
-    def shares(self) -> tuple[float, float]:
-        """What a row without the event, and one with it, counts in a mean."""
-        without, with_ = (float(self.acting.sums[i]) for i in self._totals())
-        if self.acting.prevalence is None:
-            return 1 / (without + with_), 1 / (without + with_)
-        return (1 - self.acting.prevalence) / without, self.acting.prevalence / with_
+    a: Way
+    b: Way
 
     @cached_property
-    def estimate(self) -> Array:
-        without, with_ = self.shares
-        return with_ * self.net(1) - self.odds * without * self.net(0)
-
-    def centring(self) -> tuple[Array, Array]:
-        """What is subtracted from a row without the event, and from one with it, in the influence of that row."""
-        if self.acting.prevalence is None:
-            share = self.estimate * self.shares[0]
-            return share, share
-        without, with_ = (float(self.acting.sums[i]) for i in self._totals())
-        return -self.odds * self.shares[0] * self.net(0) / without, self.shares[1] * self.net(1) / with_
-
-    def terms(self) -> Terms:
-        """Entries and coefficients whose sum over a row or cluster is its influence on the estimate."""
-        (a0, b0), (a1, b1) = self._ends_of(0), self._ends_of(1)
-        without, with_ = self.shares
-        low, high = self.centring()
-        t0, t1 = (np.full(len(a0), i) for i in self._totals())
-        positive, negative = np.full(len(a1), with_), self.odds * without
-        return [(a1, positive), (b1, -positive), (a0, -negative), (b0, negative), (t1, -high), (t0, -low)]
-
-    def sd(self) -> Array:
-        """The standard error, without pseudo-rows."""
-        return np.sqrt(np.maximum(_form(self.acting.units, self.terms(), self.terms()), 0.0))
+    def _ways(self) -> list[tuple[Array, Array, Array]]:
+        """Of rows without and with the event: entries of those that a acts on, that b acts on, and of all of them."""
+        own = [way for way in (self.a, self.b) if isinstance(way, int)] or [0]
+        place = self.acting.place
+        return [(place(self.a, e, own[0]), place(self.b, e, own[-1]), place("all", e, own[0])) for e in (0, 1)]
 
     @cached_property
     def alike(self) -> Array:
         """At which thresholds no row is decided differently."""
-        return np.asarray(sum(_square(self.acting.rows, *self._ends_of(event)) for event in (0, 1)) <= 0)
+        return np.asarray(self._different <= 0)
+
+    @property
+    def _different(self) -> Array:
+        differ: list[Terms] = [[(a, 1.0), (b, -1.0)] for a, b, _ in self._ways]
+        return np.asarray(sum(_form(self.acting.rows, terms, terms) for terms in differ))
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        o, pi = self.acting.thresholds / (1 - self.acting.thresholds), self.acting.prevalence
+        (a0, b0, t0), (a1, b1, t1) = self._ways
+        without: Terms = [(a0, 1.0), (b0, -1.0)]
+        with_: Terms = [(a1, 1.0), (b1, -1.0)]
+        perfect = self.a == "perfect"
+        plus, minus = self._signs()
+        if pi is not None:
+            ends = [(1.0, 0.0), (0.0, -1.0)] if perfect else [(plus, -minus)] * 2
+            parts = ((pi, with_, t1), ((pi - 1) * o, without, t0))
+            return [_Part(c, x, [(t, 1.0)], x, *end) for (c, x, t), end in zip(parts, ends, strict=True)]
+        value: Terms = [*with_, (a0, -o), (b0, o)]
+        total: Terms = [(t1, 1.0), (t0, 1.0)]
+        # of perfect and a model every row, by what it may lose: o where it is acted on, else 1
+        differ = [*total, (b1, o - 1), (b0, o - 1)] if perfect else [*with_, *without]
+        return [_Part(1.0, value, total, differ, *self._range(o, plus, minus))]
 
     def _signs(self) -> tuple[float, float]:
         """Whether a may act where b does not, and the other way round; 0 and 0 where both always act alike."""
@@ -193,67 +180,65 @@ class Contrast:
             return 0.0, 0.0
         return float(self.b not in ("all", "perfect")), float(self.a not in ("all", "perfect") and self.b != "none")
 
-    @cached_property
-    def _strata(self) -> list[tuple[Array | float, Units]]:
-        """Samples whose means make the estimate, with their factors: all rows, or those with and without the event."""
-        one = np.ones(len(self.acting.thresholds))
-        (a0, b0), (a1, b1) = self._ends_of(0), self._ends_of(1)
-        t0, t1 = (np.full(len(a0), i) for i in self._totals())
-        plus, minus = self._signs()
-        sums = self.acting.sums
-        if self.acting.prevalence is None:
-            value = [(a1, one), (b1, -one), (a0, -self.odds), (b0, self.odds)]
-            hi, lo = self._range(plus, minus)
-            total = [(t1, one), (t0, one)]
-            differ = [(a1, one), (b1, -one), (a0, one), (b0, -one)]
-            if self.a == "perfect":  # every row, by what it may lose: o where it is acted on, else 1
-                differ = [*total, (b1, self.odds - 1), (b0, self.odds - 1)]
-            return [(1.0, self._units(value, total, hi, lo, differ))]
-        found: list[tuple[Array | float, Units]] = []
-        for a, b, t, factor, perfect in (
-            (a1, b1, t1, self.shares[1] * sums[t1[0]], 1.0),
-            (a0, b0, t0, -self.odds * self.shares[0] * sums[t0[0]], 0.0),
-        ):
-            if self.a == "perfect":
-                hi, lo = perfect * one, (perfect - 1) * one
-            else:
-                hi, lo = plus * one, -minus * one
-            found.append((factor, self._units([(a, one), (b, -one)], [(t, one)], hi, lo, [(a, one), (b, -one)])))
-        return found
-
-    def _range(self, plus: float, minus: float) -> tuple[Array, Array]:
+    def _range(self, o: Array, plus: float, minus: float) -> tuple[Array, Array]:
         """The highest and lowest value, averaged over the rows on which the decisions differ."""
-        o, rows = self.odds, self.acting.rows
+        rows, sums = self.acting.rows, self.acting.sums
         if self.a == "perfect":  # a row acted on costs o or nothing, another one 1 or nothing
-            acted = sum(np.diag(rows)[self.acting.place(self.b, event)] for event in (0, 1))
-            every = sum(rows[i, i] for i in self._totals())
-            share, one = acted / every, every / sum(self.acting.sums[i] for i in self._totals()) ** 2
+            totals = [t[0] for _, _, t in self._ways]
+            every = sum(rows[t, t] for t in totals)
+            share = sum(np.diag(rows)[b] for b in (self.acting.place(self.b, event) for event in (0, 1))) / every
             # where nearly all rows are acted on, a miss is rare and costs 1/o times more than a false alarm: highest
             # values are averaged by size, with a row more of both, or the interval would end below misses not seen
+            one = every / sum(sums[t] for t in totals) ** 2
             false_alarm, miss = (share + one) * o, 1 - share + one
             return (false_alarm * o + miss) / (false_alarm + miss), np.zeros(len(o))
-        squares = sum(_square(rows, *self._ends_of(event)) for event in (0, 1))
-        nets = sum(
-            rows[a, t] - rows[b, t] for (a, b), t in zip(map(self._ends_of, (0, 1)), self._totals(), strict=True)
-        )
+        squares, nets = self._different, sum(rows[a, t] - rows[b, t] for a, b, t in self._ways)
         least = 1e-9 * float(max(rows.max(), 1e-300))
         up, down = plus * ((squares + nets) / 2 + least), minus * ((squares - nets) / 2 + least)
         every = np.maximum(up + down, 1e-300)
         return (up + down * o) / every, -(up * o + down) / every
 
-    def _units(self, value: Terms, total: Terms, hi: Array, lo: Array, differ: Terms) -> Units:
-        sums, rows, units = self.acting.sums, self.acting.rows, self.acting.units
-        weight = float(sum(sums[i[0]] for i, _ in total))
-        mean = sum(c * sums[i] for i, c in value) / weight
+    def _mean(self, part: _Part) -> tuple[float, Array]:
+        """The weight of a sample and its mean."""
+        sums = self.acting.sums
+        weight = float(sum(sums[i[0]] for i, _ in part.total))
+        return weight, sum(c * sums[i] for i, c in part.value) / weight
+
+    @cached_property
+    def estimate(self) -> Array:
+        return np.asarray(sum(part.factor * self._mean(part)[1] for part in self._parts))
+
+    def terms(self) -> Terms:
+        """Entries and coefficients whose sum over a row or cluster is its influence on the estimate."""
+        found: Terms = []
+        for part in self._parts:
+            weight, mean = self._mean(part)
+            share = part.factor / weight * np.ones(len(mean))
+            found += [(i, share * c) for i, c in part.value] + [(i, -share * mean * c) for i, c in part.total]
+        return found
+
+    def sd(self) -> Array:
+        """The standard error, without pseudo-rows."""
+        return np.sqrt(np.maximum(_form(self.acting.units, self.terms(), self.terms()), 0.0))
+
+    @cached_property
+    def _units(self) -> list[Units]:
+        return [self._unit(part) for part in self._parts]
+
+    def _unit(self, part: _Part) -> Units:
+        """Rows or clusters of a sample, and what its pseudo-rows are."""
+        _, value, total, differ, hi, lo = part
+        weight, mean = self._mean(part)
         made = []
-        for matrix in (rows, units):
-            square = float(_form(matrix, total, total)[0])
-            product = _form(matrix, value, total) - mean * square
-            seen = _form(matrix, value, value) - mean * (product + _form(matrix, value, total))
+        for matrix in (self.acting.rows, self.acting.units):
+            square, across = float(_form(matrix, total, total)[0]), _form(matrix, value, total)
+            product = across - mean * square
+            seen = _form(matrix, value, value) - mean * (product + across)
             made.append(Moments(self.acting.n_units, weight, square, mean, np.maximum(seen, 0.0), product))
         # effective rows per cluster, of those that are decided differently: where none is, of all rows
         one = 0.0 if self.a == "perfect" and self.acting.prevalence is None else 1 / self.acting.n_units
-        size, own = (_form(m, differ, differ) + one * _form(m, total, total) for m in (units, rows))
+        matrices = (self.acting.units, self.acting.rows)
+        size, own = (_form(m, differ, differ) + one * _form(m, total, total) for m in matrices)
         size = np.maximum(size / np.maximum(own, 1e-300), 1.0)
         return Units(made[1], made[0].weight_sq / weight, size, made[0].seen, hi, lo)
 
@@ -261,13 +246,14 @@ class Contrast:
         """Centre and half width of the intervals at the level of a normal quantile, or of one per threshold."""
         centre: Any = 0.0
         square: Any = 0.0
-        strata = self._strata
-        for factor, units in strata:
+        alone: Any = 0.0
+        for part, units in zip(self._parts, self._units, strict=True):
             middle, se = units.ends(z * z)
-            centre, square = centre + factor * middle, square + (factor * se) ** 2
-        if len(strata) == 2:  # clusters may have rows of both samples
-            square = square + np.maximum(self.sd() ** 2 - sum((f * _se(u)) ** 2 for f, u in strata), 0.0)
-        factor = np.maximum.reduce([np.broadcast_to(units.factor(z), np.shape(square)) for _, units in strata])
+            centre, square = centre + part.factor * middle, square + (part.factor * se) ** 2
+            alone = alone + part.factor**2 * units.units.seen / units.units.weight**2
+        if len(self._parts) == 2:  # clusters may have rows of both samples
+            square = square + np.maximum(self.sd() ** 2 - alone, 0.0)
+        factor = np.maximum.reduce([np.broadcast_to(units.factor(z), np.shape(square)) for units in self._units])
         return centre, factor * np.sqrt(square)
 
     def interval(self, z: float) -> tuple[Array, Array]:
@@ -286,21 +272,9 @@ class Contrast:
         return np.asarray(low)
 
 
-def _se(units: Units) -> Array:
-    return np.asarray(np.sqrt(units.units.seen) / units.units.weight)
-
-
-def _square(matrix: Array, a: Array, b: Array) -> Array:
-    return np.asarray(matrix[a, a] - 2 * matrix[a, b] + matrix[b, b])
-
-
 def _form(matrix: Array, first: Terms, second: Terms) -> Array:
     """Σ c·d·matrix[i, j] at every threshold."""
-    total: Any = 0.0
-    for i, c in first:
-        for j, d in second:
-            total = total + c * d * matrix[i, j]
-    return np.asarray(total)
+    return np.asarray(sum(c * d * matrix[i, j] for i, c in first for j, d in second))
 
 
 def largest(contrasts: Sequence[Contrast], draws: int, seed: int) -> Array:
@@ -314,32 +288,25 @@ def largest(contrasts: Sequence[Contrast], draws: int, seed: int) -> Array:
     prepared = []
     for contrast in contrasts:
         terms = contrast.terms()
-        size = [(i, np.abs(c)) for i, c in terms]
+        size: Terms = [(i, np.abs(c)) for i, c in terms]
         seen = _form(matrix, terms, terms) > 1e-12 * _form(np.abs(matrix), size, size)  # else it is a rounding error
         sd = np.sqrt(_form(ridged, terms, terms)[seen])
         prepared.append([(i[seen], c[seen] / sd) for i, c in terms])
     rng = np.random.default_rng(seed)
     found = np.zeros((draws, len(contrasts)))
-    for rows in _blocks(draws, len(matrix)):
-        sums = root @ rng.standard_normal((len(free), rows.stop - rows.start))
-        for k, terms in enumerate(prepared):
-            if len(terms[0][0]):
-                process = sum(c[:, None] * sums[i] for i, c in terms)
-                found[rows, k] = np.abs(process).max(axis=0)
-    return found
-
-
-def _blocks(draws: int, size: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // size)
+    step = max(1, _BLOCK // len(matrix))
     for start in range(0, draws, step):
-        yield slice(start, min(draws, start + step))
+        sums = root @ rng.standard_normal((len(free), min(step, draws - start)))
+        for k, terms in enumerate(prepared):
+            process = np.abs(sum(c[:, None] * sums[i] for i, c in terms))
+            found[start : start + step, k] = process.max(axis=0, initial=0.0)
+    return found
 
 
 def critical(maxima: Array, level: float) -> float:
     """The normal quantile of a simultaneous band from draws of the maximum."""
-    rank = int(np.ceil((len(maxima) + 1) * level))
-    worst = float(np.partition(maxima, rank - 1)[rank - 1]) if rank <= len(maxima) else float(maxima.max())
-    return max(worst, pointwise(level))
+    rank = min(int(np.ceil((len(maxima) + 1) * level)), len(maxima))
+    return max(float(np.partition(maxima, rank - 1)[rank - 1]), pointwise(level))
 
 
 def pointwise(level: float) -> float:
@@ -349,32 +316,26 @@ def pointwise(level: float) -> float:
 
 def familywise(z: Array, maxima: Array) -> Array:
     """p-values of contrasts beyond 0 by so much, among all contrasts and thresholds of the draws."""
-    ordered = np.sort(maxima)
-    above = len(ordered) - np.searchsorted(ordered, z, side="left")
-    return np.asarray(np.maximum((1 + above) / (1 + len(ordered)), 2 * ndtr(-z)))
+    above = len(maxima) - np.searchsorted(np.sort(maxima), z, side="left")
+    return np.asarray(np.maximum((1 + above) / (1 + len(maxima)), 2 * ndtr(-z)))
 
 
 def best_use(
-    y: Array, p: Array, share: float, weights: Array | None, groups: Groups | None, level: float
+    y: Array, p: Array, share: float, w: Array, groups: Groups | None, level: float
 ) -> tuple[float, IntervalEstimate, IntervalEstimate]:
     """Acting on the share of rows with the highest predictions: the lowest of these, and the shares of the events that
     are among them, and of them that are events. Of equal predictions at the end each counts in part."""
-    w = np.ones(len(p)) if weights is None else weights
     order = np.argsort(-p, kind="stable")
     place = int(np.searchsorted(np.cumsum(w[order]), share * w.sum() * (1 - 1e-12)))
     cut = float(p[order[min(place, len(p) - 1)]])
     above, at = p > cut, p == cut
-    part = (share * w.sum() - w[above].sum()) / w[at].sum()
-    acted = above + np.clip(part, 0.0, 1.0) * at
-    event = y.astype(np.float64)
+    acted = above + np.clip((share * w.sum() - w[above].sum()) / w[at].sum(), 0.0, 1.0) * at
     if not (w * acted).sum() > 0:
         raise ValueError(f"resource {share:g} acts on no row")
+    one, event = np.ones(len(y)), y.astype(np.float64)
 
     def mean(value: Array, counted: Array) -> IntervalEstimate:
-        one = np.ones(len(value))
-        rows = Losses(
-            len(value), lambda s: Values(value[s], one[s], 0 * one[s], one[s], 1.0), step=len(value), least=0.0
-        )
+        rows = Losses(len(y), lambda s: Values(value[s], one[s], 0 * one[s], one[s], 1.0), step=len(y), least=0.0)
         return mean_interval(rows, w * counted, groups, level)
 
     return cut, mean(acted, event), mean(event, acted)

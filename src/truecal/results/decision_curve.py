@@ -17,18 +17,10 @@ from ..core.sample import unit_weights
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array
 from ..core.words import p_text
-from ..inference.acting import (
-    MOST_POINTS,
-    Acting,
-    Contrast,
-    best_use,
-    critical,
-    familywise,
-    largest,
-    pointwise,
-)
+from ..inference.acting import MOST_POINTS, Acting, Contrast, Way, best_use, critical, familywise, largest, pointwise
 from ..inference.checks import check_draws, check_groups, check_level
 from ..inference.mean_losses import IntervalEstimate
+from ..inference.thresholds import check_share
 from ..kinds.inputs import Inputs
 from .compare import read_models
 from .ranking import Dominance, dominance
@@ -66,6 +58,14 @@ class Curve:
     acted: Array
     useful: tuple[Range, ...]
 
+    @property
+    def sentence(self) -> str:
+        """At which thresholds the model is worth acting on."""
+        if not self.useful:
+            return f"{self.name}: no gain over acting on everybody or on nobody can be told at any threshold"
+        where = f"for thresholds {_ranges(self.useful)}; elsewhere no gain can be told"
+        return f"{self.name}: better than acting on everybody and on nobody {where}"
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -96,20 +96,17 @@ class CurveDifference:
         a, b = self.first, self.second
         if self.alike.all():
             return f"{a} and {b} lead to the same decisions at every threshold"
+        better, worse = self.better, self.worse
+        if not better:
+            a, b, better, worse = b, a, worse, ()
+        if not better:
+            return f"no difference between {b} and {a} can be told at any threshold ({p_text(self.pvalue)})"
         if self.everywhere is not None:
-            worse = b if self.everywhere == a else a
-            where = self.better or self.worse
-            ends = _ranges([(where[0][0], where[-1][1])]).replace(" to ", " and ")
-            asked = f"between {ends}" if " and " in ends else f"of {ends}"
-            return f"{self.everywhere} is better than {worse} for every decision maker with a threshold {asked}"
-        if not self.better and not self.worse:
-            return f"no difference between {a} and {b} can be told at any threshold ({p_text(self.pvalue)})"
-        if not self.better:
-            return f"{b} is better than {a} for thresholds {_ranges(self.worse)}; elsewhere no difference can be told"
-        worse = f", worse for {_ranges(self.worse)}" if self.worse else ""
-        return (
-            f"{a} is better than {b} for thresholds {_ranges(self.better)}{worse}; elsewhere no difference can be told"
-        )
+            low, high = better[0][0], better[-1][1]
+            asked = f"between {low:.4g} and {high:.4g}" if high > low else f"of {low:.4g}"
+            return f"{a} is better than {b} for every decision maker with a threshold {asked}"
+        less = f", worse for {_ranges(worse)}" if worse else ""
+        return f"{a} is better than {b} for thresholds {_ranges(better)}{less}; elsewhere no difference can be told"
 
 
 @final
@@ -171,14 +168,7 @@ class DecisionCurve(Tabular, Pictured):
     @property
     def sentences(self) -> tuple[str, ...]:
         """At which thresholds each model is worth acting on, and for whom one model is better than another."""
-        own = []
-        for curve in self.curves:
-            if curve.useful:
-                said = f"for thresholds {_ranges(curve.useful)}; elsewhere no gain can be told"
-                own.append(f"{curve.name}: better than acting on everybody and on nobody {said}")
-            else:
-                own.append(f"{curve.name}: no gain over acting on everybody or on nobody can be told at any threshold")
-        return (*own, *(pair.sentence for pair in self.differences), *(use.sentence for use in self.uses))
+        return tuple(one.sentence for one in (*self.curves, *self.differences, *self.uses))
 
     @property
     def last_used(self) -> float:
@@ -195,27 +185,18 @@ class DecisionCurve(Tabular, Pictured):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per model and threshold; "act on all" is the first model."""
+        t, all_rows = self.thresholds, self.act_on_all
+        # as net benefit = prevalence − (1 − prevalence)·t/(1 − t), t·(1 − prevalence) is:
+        ends = (all_rows.estimate, all_rows.high, all_rows.low, all_rows.band_high, all_rows.band_low)
+        loss = Band(*(t * (1 - t) * (1 - net) for net in ends))
         found = []
-        everybody = Curve("act on all", self.act_on_all, self._loss_of_all, np.ones(len(self.thresholds)), ())
-        for curve in (everybody, *self.curves):
-            for j, t in enumerate(self.thresholds.tolist()):
-                row = {"model": curve.name, "threshold": t, "cost_ratio": t / (1 - t), "acted": float(curve.acted[j])}
-                for name, band in (("net_benefit", curve.net_benefit), ("loss", curve.loss)):
-                    row |= {name: float(band.estimate[j])}
-                    row |= {f"{name}_{end}": float(getattr(band, end)[j]) for end in _ENDS}
-                found.append(row)
+        for curve in (Curve("act on all", all_rows, loss, np.ones(len(t)), ()), *self.curves):
+            columns = {"threshold": t, "cost_ratio": t / (1 - t), "acted": curve.acted}
+            for name, band in (("net_benefit", curve.net_benefit), ("loss", curve.loss)):
+                columns |= {name if end == "estimate" else f"{name}_{end}": x for end, x in vars(band).items()}
+            rows = np.column_stack([*columns.values()]).tolist()
+            found += [{"model": curve.name, **dict(zip(columns, row, strict=True))} for row in rows]
         return found
-
-    @property
-    def _loss_of_all(self) -> Band:
-        """A false alarm in each row without the event."""
-        band, t = self.act_on_all, self.thresholds
-
-        # net benefit = prevalence − (1 − prevalence)·t/(1 − t) is linear in the prevalence, and so is the loss
-        def loss(net: Array) -> Array:
-            return np.asarray(t * (1 - (net * (1 - t) + t)))
-
-        return Band(*map(loss, (band.estimate, band.high, band.low, band.band_high, band.band_low)))
 
     def table(self, thresholds: Sequence[float] | None = None) -> Table:
         """Titles and texts: net benefit with its simultaneous band, at some thresholds."""
@@ -236,9 +217,6 @@ class DecisionCurve(Tabular, Pictured):
         if len(t) <= 12 or len(round_ones) < 4:
             return sorted({round(j) for j in np.linspace(0, len(t) - 1, min(len(t), 9)).tolist()})
         return round_ones
-
-
-_ENDS = ("low", "high", "band_low", "band_high")
 
 
 def _number(value: float) -> str:
@@ -317,73 +295,54 @@ def decision_curve(
             what = "has the event" if y.all() else "is without the event"
             of_model = f" of {name}" if len(events) > 1 and of is not None else ""
             raise ValueError(f"y_true needs rows with the event and rows without it: every row{of_model} {what}")
+    w = np.ones(first.n_samples) if weights is None else weights
     if prevalence is not None:
-        prevalence = _check_share(prevalence, "prevalence")
-        if not all(np.array_equal(y, next(iter(events.values()))[0]) for y, _ in events.values()):
+        prevalence = check_share(prevalence, "prevalence")
+        y = next(iter(events.values()))[0]
+        if not all(np.array_equal(y, other) for other, _ in events.values()):
             raise ValueError("prevalence cannot be used: whether the top class is right differs between the models")
         notes.append(f"the events are weighted to a prevalence of {prevalence:.4g}; predictions are taken as they are")
+        share = float(w @ y) / float(w.sum())
+        w = w * np.where(y, prevalence / share, (1 - prevalence) / (1 - share))
+    uses = []
+    if resource is not None:
+        resource = check_share(resource, "resource")
+        found = {name: best_use(*event, resource, w, clusters, level) for name, event in events.items()}
+        uses = [BestUse(name, resource, *use) for name, use in found.items()]
     outcomes, predictions = ([pair[i] for pair in events.values()] for i in (0, 1))
     acting = Acting.of(outcomes, predictions, t, weights, clusters, prevalence)
-    share = None if resource is None else _check_share(resource, "resource")
-    uses = []
-    if share is not None:
-        for name, (y, p) in events.items():
-            w = _to_prevalence(y, weights, prevalence)
-            cut, events_found, right = best_use(y, p, share, w, clusters, level)
-            uses.append(BestUse(name, share, cut, events_found, right))
-    return _curves(acting, tuple(events), level, draws, seed, tuple(uses), len(first.y), tuple(notes))
+    names, pairs = list(events), list(combinations(range(len(events)), 2))
+    contrasts: dict[tuple[Way, Way], Contrast] = {("all", "none"): Contrast(acting, "all", "none")}
+    for k in range(len(names)):
+        contrasts |= {way: Contrast(acting, *way) for way in ((k, "none"), ("perfect", k), (k, "all"))}
+    contrasts |= {pair: Contrast(acting, *pair) for pair in pairs}
+    maxima = dict(zip(contrasts, largest(list(contrasts.values()), draws, seed).T, strict=True))
 
-
-def _to_prevalence(y: Array, weights: Array | None, prevalence: float | None) -> Array | None:
-    if prevalence is None:
-        return weights
-    w = np.ones(len(y)) if weights is None else weights
-    share = float(w @ y) / float(w.sum())
-    return np.asarray(w * np.where(y, prevalence / share, (1 - prevalence) / (1 - share)))
-
-
-def _curves(
-    acting: Acting,
-    names: tuple[str, ...],
-    level: float,
-    draws: int,
-    seed: int,
-    uses: tuple[BestUse, ...],
-    rows: int,
-    notes: tuple[str, ...],
-) -> DecisionCurve:
-    t, models = acting.thresholds, range(len(names))
-    pairs = list(combinations(models, 2))
-    ways: list[tuple[int | str, int | str]] = [("all", "none"), *((k, "none") for k in models)]
-    ways += [*(("perfect", k) for k in models), *((k, "all") for k in models), *pairs]
-    contrasts = {way: Contrast(acting, *way) for way in ways}
-    maxima = dict(zip(ways, largest(list(contrasts.values()), draws, seed).T, strict=True))
-
-    def band(way: tuple[int | str, int | str], family: Array, scale: Array | float = 1.0) -> Band:
-        found = contrasts[way]
-        ends = [end * scale for z in (pointwise(level), critical(family, level)) for end in found.interval(z)]
-        return Band(found.estimate * scale, *ends)
+    def band(way: tuple[Way, Way], family: Array | None = None, scale: Array | float = 1.0) -> Band:
+        worst = critical(maxima[way] if family is None else family, level)
+        ends = [end * scale for z in (pointwise(level), worst) for end in contrasts[way].interval(z)]
+        return Band(contrasts[way].estimate * scale, *ends)
 
     curves = []
     for k, name in enumerate(names):
         over = np.maximum(maxima[k, "none"], maxima[k, "all"])
         gains = (band((k, "none"), over).band_low > 0) & (band((k, "all"), over).band_low > 0)
-        acted = sum(acting.sums[acting.place(k, event)] * contrasts[k, "none"].shares[event] for event in (0, 1))
-        loss = band(("perfect", k), maxima["perfect", k], 1 - t)
-        curves.append(Curve(name, band((k, "none"), maxima[k, "none"]), loss, np.asarray(acted), _runs(gains, t)))
-    family = np.max([maxima[pair] for pair in pairs], axis=0) if pairs else np.zeros(draws)
+        acted = acting.shares(k, 0) + acting.shares(k, 1)
+        curves.append(Curve(name, band((k, "none")), band(("perfect", k), None, 1 - t), acted, _runs(gains, t)))
+    family = np.max([maxima[pair] for pair in pairs], axis=0) if pairs else None
     differences = []
-    for pair in pairs:
-        found = band(pair, family)
-        a, b = (names[k] for k in pair)
-        better, worse = found.band_low > 0, found.band_high < 0
-        alike = contrasts[pair].alike
+    for a, b in pairs:
+        contrast, between = contrasts[a, b], band((a, b), family)
+        better, worse, alike = between.band_low > 0, between.band_high < 0, contrast.alike
         whole = a if (better | alike).all() and better.any() else b if (worse | alike).all() and worse.any() else None
-        pvalues = familywise(contrasts[pair].beyond(), family)
-        differences.append(CurveDifference(a, b, found, pvalues, alike, _runs(better, t), _runs(worse, t), whole))
-    prevalence = float(contrasts["all", "none"].shares[1] * acting.sums[acting.place("all", 1)[0]])
-    everybody = band(("all", "none"), maxima["all", "none"])
-    return DecisionCurve(t, tuple(curves), everybody, tuple(differences), uses, prevalence, rows, draws, level, notes)
+        everywhere = None if whole is None else names[whole]
+        runs = (_runs(better, t), _runs(worse, t))
+        pvalues = familywise(contrast.beyond(), family)
+        differences.append(CurveDifference(names[a], names[b], between, pvalues, alike, *runs, everywhere))
+    events_share = float(acting.shares("all", 1)[0])
+    counts = (first.n_samples, draws, level, tuple(notes))
+    every = band(("all", "none"))
+    return DecisionCurve(t, tuple(curves), every, tuple(differences), tuple(uses), events_share, *counts)
 
 
 def events_of(inputs: Inputs, of: Any, labels: Any) -> tuple[Array, Array]:
@@ -423,9 +382,3 @@ def _check_thresholds(thresholds: Any, models: int) -> Array:
     if len(t) * models > MOST_POINTS:
         raise ValueError(f"{models} models can be compared at {MOST_POINTS // models} thresholds, got {len(t)}")
     return t
-
-
-def _check_share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
-    return float(value)
