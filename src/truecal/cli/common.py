@@ -191,6 +191,24 @@ def show(
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"wrote {path_text(path)}", markup=False)
 
 
+def tell(
+    result: Any,
+    printing: Printing,
+    notes: Sequence[str],
+    texts: Mapping[Path | None, str],
+    plot: Path | None = None,
+    size: tuple[float, float] = (6, 4.2),
+) -> None:
+    """Write the texts and the picture that were asked for, and show a result with a table."""
+    asked = {path: text for path, text in texts.items() if path is not None}
+    for path, text in asked.items():
+        write_atomic(path, text)
+    if plot is not None:
+        watching.save_picture(lambda axes: result.plot(ax=axes), plot, size)
+    written = [*asked, *([] if plot is None else [plot])]
+    show(written, printing, render.tabular, result, notes, printing.verbose)
+
+
 def finish(
     result: Any,
     outputs: Outputs,

@@ -7,13 +7,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from truecal.io import write_atomic
 from truecal.io.failures import need_extra
 
-from ..core.tables import csv_text
-from ..render import terminal as render
+from ..core.tables import Tabular, csv_text
 from . import watching
-from .common import Files, as_json, check_paths, command, read, show, waiting
+from .common import Files, as_json, check_paths, command, read, tell, waiting
 from .loading import Loaded, expand, split_kind
 from .shared_options import Outputs, Printing, Reading, file_of, fraction, numbers
 
@@ -80,19 +78,15 @@ def run_decide(
     loaded = read(files, reading)
     about: dict[str, Any] = {"groups": loaded.clusters(groups), "sample_weight": loaded.weights(weights)}
     options: dict[str, Any] = {"thresholds": at, "of": _class_of(of, loaded), "level": level, "seed": seed}
-    result: Any
+    result: Tabular
     with waiting("measuring"):
         if profile == "clinical":
             ((name, model),) = loaded.models.items()
             result = tc.clinical(loaded.y_true, model, name=name, groups=about["groups"], **options)
         else:
-            more: dict[str, Any] = {"prevalence": prevalence, "resource": resource}
-            result = tc.decision_curve(loaded.y_true, loaded.models, **more, **options, **about)
-    texts: dict[Path, str] = {}
-    if outputs.json is not None:
-        texts[outputs.json] = as_json(result)
-    if outputs.csv is not None:
-        texts[outputs.csv] = csv_text(result.rows())
+            options |= {"prevalence": prevalence, "resource": resource, **about}
+            result = tc.decision_curve(loaded.y_true, loaded.models, **options)
+    texts = {outputs.json: as_json(result), outputs.csv: csv_text(result.rows())}
     if outputs.html is not None:
         from truecal.report import render_report
 
@@ -100,13 +94,7 @@ def run_decide(
         if len(loaded.models) == 1:
             evaluated = next(iter(evaluated.evaluations.values()))
         texts[outputs.html] = render_report(evaluated, classes=loaded.classes, decisions=result)
-    for path, text in texts.items():
-        write_atomic(path, text)
-    if plot is not None:
-        size = (6.4, 4.4) if profile == "decisions" else (5.2, 5.6)
-        watching.save_picture(lambda axes: result.plot(ax=axes), plot, size)
-    written = [*texts, *([] if plot is None else [plot])]
-    show(written, printing, render.tabular, result, loaded.notes, printing.verbose)
+    tell(result, printing, loaded.notes, texts, plot, (6.4, 4.4) if profile == "decisions" else (5.2, 5.6))
 
 
 def _class_of(of: str | None, loaded: Loaded) -> int | str | None:

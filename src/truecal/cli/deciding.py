@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from truecal.core.result import Result
 from truecal.inference.checks import check_groups
 from truecal.inference.gates import Gates, gate_of, joint_thresholds, load_gates
+from truecal.inference.thresholds import Threshold
 from truecal.io import write_atomic
 from truecal.io.decision_logs import is_decision_log
 from truecal.io.failures import failure, listing, need_extra
@@ -19,7 +19,7 @@ from truecal.kinds.inputs import read_inputs
 
 from ..render import terminal as render
 from . import watching
-from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, json_text, read, show, waiting
+from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, command, json_text, read, show, tell, waiting
 from .in_memory import InMemory
 from .loading import estimated, split_kind
 from .logged_decisions import inputs_of, log_of
@@ -182,34 +182,21 @@ def find_threshold(
     check_paths([split_kind(file)[0], *reading.files], {"--json": json, "--plot": plot, "--save": save})
     if plot is not None:
         watching.check_picture(plot)
+    result: Threshold | Gates
     if is_decision_log(str(file)) and len((log := log_of(file, reading)).questions) > 1:
         if plot is not None or groups is not None:
             what = "--groups" if plot is None else "--plot"
             raise typer.BadParameter("is for one question: choose it with --columns", param_hint=what)
-        joint = joint_thresholds(inputs_of(log), risk=risk, delta=delta)
-        save_all(joint, joint, json, save)
-        show([path for path in (json, save) if path is not None], printing, render.tabular, joint, log.notes)
-        if all(gate.threshold is None for gate in joint.gates):
-            raise typer.Exit(REJECTED)
-        return
-    loaded = read([file], reading)
-    result = loaded.threshold(risk, delta, groups)
-    question = loaded.first.name if is_decision_log(str(file)) else None
-    save_all(result, Gates(risk, delta, (gate_of(question, result),)), json, save)
-    if plot is not None:
-        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 4.2))
-    written = [path for path in (plot, json, save) if path is not None]
-    show(written, printing, render.tabular, result, loaded.notes, printing.verbose)
-    if result.threshold is None:
+        result = gates = joint_thresholds(inputs_of(log), risk=risk, delta=delta)
+        notes = log.notes
+    else:
+        loaded = read([file], reading)
+        result, notes = loaded.threshold(risk, delta, groups), loaded.notes
+        question = loaded.first.name if is_decision_log(str(file)) else None
+        gates = Gates(risk, delta, (gate_of(question, result),))
+    tell(result, printing, notes, {json: as_json(result), save: as_json(gates)}, plot)
+    if all(gate.threshold is None for gate in gates.gates):
         raise typer.Exit(REJECTED)
-
-
-def save_all(result: Result, gates: Gates, json: Path | None, save: Path | None) -> None:
-    """Write the files that were asked for."""
-    if json is not None:
-        write_atomic(json, as_json(result))
-    if save is not None:
-        gates.save(save)
 
 
 gate_app = typer.Typer(help="Gates that truecal threshold --save wrote.")
@@ -240,29 +227,25 @@ def check_gate(
     level = fraction(level, "--level")
     check_paths([split_kind(file)[0], gate, *reading.files], {"--json": json})
     kept = load_gates(gate)
-    data: dict[str, Any]
-    clusters = None
+    questions, clusters = [one.called for one in kept.gates], None
     if is_decision_log(str(file)):
+        if groups is not None:
+            raise typer.BadParameter("cannot apply to a log of decisions", param_hint="--groups")
         log = log_of(file, reading)
         notes, data = log.notes, inputs_of(log)
-        missing = [one.called for one in kept.gates if one.called not in data]
-        if missing:
+        if missing := [name for name in questions if name not in data]:
             raise failure(
                 file, f"expected the questions of the gates, found {listing(data)} without {listing(missing)}"
             )
-        if groups is not None:
-            raise typer.BadParameter("cannot apply to a log of decisions", param_hint="--groups")
     else:
         loaded = read([file], reading)
-        notes, inputs = loaded.notes, read_inputs(loaded.y_true, next(iter(loaded.models.values())))
-        if len(kept.gates) > 1:
-            raise failure(file, f"expected a log of the questions {listing([one.called for one in kept.gates])}")
-        data = {kept.gates[0].called: inputs}
+        if len(questions) > 1:
+            raise failure(file, f"expected a log of the questions {listing(questions)}")
+        inputs = read_inputs(loaded.y_true, next(iter(loaded.models.values())))
+        notes, data = loaded.notes, {questions[0]: inputs}
         clusters = check_groups(loaded.clusters(groups), inputs.n_samples)
     result = kept.check(data, level=level, groups=clusters)
-    if json is not None:
-        write_atomic(json, as_json(result))
-    show([] if json is None else [json], printing, render.tabular, result, notes, printing.verbose)
+    tell(result, printing, notes, {json: as_json(result)})
     if result.verdict == "broken":
         raise typer.Exit(REJECTED)
     if result.verdict == "undecided" and not allow_undecided:
@@ -296,9 +279,4 @@ def run_estimate(
         watching.check_picture(plot)
     costs = None if cost is None else numbers(cost, "--cost", "1,5")
     result, notes = estimated(labelled, unlabelled, reading, costs, level)
-    if json is not None:
-        write_atomic(json, as_json(result))
-    if plot is not None:
-        watching.save_picture(lambda axes: result.plot(ax=axes), plot, (6, 3.2))
-    written = [path for path in (plot, json) if path is not None]
-    show(written, printing, render.tabular, result, notes, printing.verbose)
+    tell(result, printing, notes, {json: as_json(result)}, plot, (6, 3.2))

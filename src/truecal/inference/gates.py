@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
-from scipy.special import betaincinv
 
 from ..core.parameters import described
 from ..core.tables import Head, Table, Tabular
@@ -18,7 +17,7 @@ from ..io.failures import failure, listing, parsing, quote
 from ..io.writing import write_atomic
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_level
-from .thresholds import Threshold, check_share, effective_rows, threshold_of
+from .thresholds import Threshold, check_share, effective_rows, exact_limits, threshold_of
 
 VERSION = 1
 Verdict = Literal["within", "broken", "undecided", "accepts nothing"]
@@ -54,6 +53,10 @@ class Gates(Tabular):
     gates: tuple[Gate, ...]
 
     @property
+    def headline(self) -> str:
+        return self.sentence
+
+    @property
     def sentence(self) -> str:
         """What is guaranteed of all gates together."""
         n = len(self.gates)
@@ -68,23 +71,19 @@ class Gates(Tabular):
         """Write the gates as JSON; the file appears whole or not at all."""
         write_atomic(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
-    @property
-    def headline(self) -> str:
-        return self.sentence
-
     def rows(self) -> list[dict[str, Any]]:
         """One row per question."""
         return [asdict(gate) for gate in self.gates]
 
     def table(self) -> Table:
         """One row per question."""
-        names = ("confidence\nat least", "coverage", "bound", "rows")
+        heads = [Head("question", False), *map(Head, ("confidence\nat least", "coverage", "bound", "rows"))]
         rows = []
         for gate in self.gates:
             least = "none" if gate.threshold is None else f"{gate.threshold:.4f}"
             bound = "" if gate.bound is None else f"{gate.bound:.4f}"
             rows.append([gate.called, least, f"{gate.coverage:.1%}", bound, str(gate.rows)])
-        return [Head("question", False), *map(Head, names)], rows
+        return heads, rows
 
     def check(self, data: Mapping[str, Any], *, level: float = 0.95, groups: Groups | None = None) -> GateCheck:
         """Whether the gates keep their risk on new rows: `data` maps each question to (y_true, y_proba).
@@ -93,14 +92,12 @@ class Gates(Tabular):
         verdicts "within" and "broken" of a whole check are wrong.
         """
         alpha = (1 - check_level(level)) / max(1, sum(gate.threshold is not None for gate in self.gates))
-        found = []
-        for gate in self.gates:
-            given = data.get(gate.called)
-            if given is None:
-                raise ValueError(f"no rows of question {gate.called!r}, which has a gate: found {', '.join(data)}")
-            inputs = given if isinstance(given, Inputs) else read_inputs(*given)
-            found.append(_checked(gate, inputs, self.risk, alpha, groups))
-        return GateCheck(self.risk, level, tuple(found))
+        missing = [gate.called for gate in self.gates if gate.called not in data]
+        if missing:
+            raise ValueError(f"no rows of question {missing[0]!r}, which has a gate: found {', '.join(data)}")
+        read = {gate: _inputs_of(data[gate.called]) for gate in self.gates}
+        answers = tuple(_answer(gate, inputs, self.risk, alpha, groups) for gate, inputs in read.items())
+        return GateCheck(self.risk, level, answers)
 
 
 @final
@@ -130,26 +127,24 @@ class GateCheck(Tabular):
     @property
     def verdict(self) -> Verdict:
         """ "broken" where one gate is, else "undecided" where one is, else "within" where one accepts anything."""
-        found = {answer.verdict for answer in self.answers}
         order: tuple[Verdict, ...] = ("broken", "undecided", "within", "accepts nothing")
-        return next(verdict for verdict in order if verdict in found)
+        return min((answer.verdict for answer in self.answers), key=order.index)
+
+    @property
+    def headline(self) -> str:
+        return self.sentence
 
     @property
     def sentence(self) -> str:
         """The verdict as a sentence."""
         names = [answer.question or "predictions" for answer in self.answers if answer.verdict == self.verdict]
         n, risk = len(names), f"error of at most {self.risk:.4g}"
-        if self.verdict == "accepts nothing":
-            return "The gates accept nothing."
-        if self.verdict == "within":
-            return f"Within: {'the gate keeps' if n == 1 else f'all {n} gates keep'} an {risk}."
-        if self.verdict == "broken":
-            return f"Broken: the {risk} is exceeded by {', '.join(names)}."
-        return f"Undecided: the accepted rows do not show whether the {risk} holds for {', '.join(names)}."
-
-    @property
-    def headline(self) -> str:
-        return self.sentence
+        return {
+            "broken": f"Broken: the {risk} is exceeded by {', '.join(names)}.",
+            "undecided": f"Undecided: the accepted rows do not show whether the {risk} holds for {', '.join(names)}.",
+            "within": f"Within: {'the gate keeps' if n == 1 else f'all {n} gates keep'} an {risk}.",
+            "accepts nothing": "The gates accept nothing.",
+        }[self.verdict]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per gate."""
@@ -165,19 +160,21 @@ class GateCheck(Tabular):
         return heads, rows
 
 
-def _checked(gate: Gate, inputs: Inputs, risk: float, alpha: float, groups: Groups | None) -> GateAnswer:
+def _inputs_of(given: Any) -> Inputs:
+    return given if isinstance(given, Inputs) else read_inputs(*given)
+
+
+def _answer(gate: Gate, inputs: Inputs, risk: float, alpha: float, groups: Groups | None) -> GateAnswer:
     top = inputs.top_label()
-    taken = np.zeros(inputs.n_samples, dtype=bool) if gate.threshold is None else top.reports >= gate.threshold
-    wrong, n = int((~top.y.astype(bool))[taken].sum()), int(taken.sum())
-    size = float(n)
-    if n and groups is not None:
-        size = float(effective_rows(groups[0][taken], groups[1], np.array([n]))[0])
-    k = wrong * size / n if n else 0.0
-    low = 0.0 if k <= 0 else float(betaincinv(k, size - k + 1, alpha))
-    high = 1.0 if k >= size else float(betaincinv(k + 1, size - k, 1 - alpha))
+    taken = top.reports >= (np.inf if gate.threshold is None else gate.threshold)
+    errors, accepted = int(np.count_nonzero(taken & ~top.y.astype(bool))), int(taken.sum())
+    size = np.array([float(accepted)])
+    if accepted and groups is not None:
+        size = effective_rows(groups[0][taken], groups[1], np.array([accepted]))
+    low, high = (float(end[0]) for end in exact_limits(errors * size / max(1, accepted), size, alpha))
     verdict: Verdict = "within" if high <= risk else "broken" if low > risk else "undecided"
     verdict = "accepts nothing" if gate.threshold is None else verdict
-    return GateAnswer(gate.question, verdict, inputs.n_samples, n, wrong, low, high)
+    return GateAnswer(gate.question, verdict, inputs.n_samples, accepted, errors, low, high)
 
 
 @described(
@@ -205,7 +202,7 @@ def joint_thresholds(questions: Mapping[str, Any], *, risk: float = 0.05, delta:
     risk, delta = check_share(risk, "risk"), check_share(delta, "delta")
     if not questions:
         raise ValueError("questions is empty: expected a question and its (y_true, y_proba)")
-    read = {name: one if isinstance(one, Inputs) else read_inputs(*one) for name, one in questions.items()}
+    read = {name: _inputs_of(given) for name, given in questions.items()}
     found = {name: threshold_of(inputs, risk, delta / len(read)) for name, inputs in read.items()}
     return Gates(risk, delta, tuple(gate_of(name, one) for name, one in found.items()))
 
@@ -215,22 +212,24 @@ def gate_of(question: str | None, found: Threshold) -> Gate:
     return Gate(question, found.threshold, found.n_samples, found.coverage, found.bound)
 
 
-def _between(value: Any) -> bool:
+def _share(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1
 
 
 _Fields = dict[str, tuple[str, Any]]
+_MAYBE = ("a number from 0 to 1 or null", lambda v: v is None or _share(v))
+_BETWEEN = ("a number between 0 and 1", lambda v: _share(v) and 0 < v < 1)
 _GATE: _Fields = {
     "question": ("text or null", lambda v: v is None or (isinstance(v, str) and v != "")),
-    "threshold": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
+    "threshold": _MAYBE,
     "rows": ("a positive whole number", lambda v: type(v) is int and v > 0),
-    "coverage": ("a number from 0 to 1", _between),
-    "bound": ("a number from 0 to 1 or null", lambda v: v is None or _between(v)),
+    "coverage": ("a number from 0 to 1", _share),
+    "bound": _MAYBE,
 }
 _FILE: _Fields = {
     "version": (str(VERSION), lambda v: type(v) is int and v == VERSION),
-    "risk": ("a number between 0 and 1", lambda v: _between(v) and 0 < v < 1),
-    "delta": ("a number between 0 and 1", lambda v: _between(v) and 0 < v < 1),
+    "risk": _BETWEEN,
+    "delta": _BETWEEN,
     "gates": ("a list of gates", lambda v: isinstance(v, list) and v != []),
 }
 """What each key holds: a description and a check."""

@@ -185,7 +185,7 @@ def threshold_of(inputs: Inputs, risk: float, delta: float, groups: Groups | Non
     risks, expectations, coverages = errors[accepted - 1] / accepted, promise[accepted - 1] / accepted, accepted / n
     with np.errstate(all="ignore"):
         passed = _rejected(_at_most(k, count, risk), _spent(expectations, count, coverages, risk, delta))
-        bounds = np.where(k >= count, 1.0, betaincinv(k + 1, np.maximum(count - k, 1e-12), 1 - delta))
+        bounds = exact_limits(k, count, delta)[1]
     chosen = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
     own = np.flatnonzero(promise[ends - 1] / ends <= risk)
     notes: tuple[str, ...] = ()
@@ -222,6 +222,12 @@ def check_share(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, for example 0.05, got {shown(value)}")
     return float(value)
+
+
+def exact_limits(k: Array, n: Array, alpha: float) -> tuple[Array, Array]:
+    """Clopper and Pearson's limits of a rate, each at level 1 − alpha, also for sizes that are no whole numbers."""
+    low = np.where(k > 0, betaincinv(k, n - k + 1, alpha), 0.0)
+    return low, np.where(k >= n, 1.0, betaincinv(k + 1, np.maximum(n - k, 1e-12), 1 - alpha))
 
 
 def _at_most(k: Array, n: Array, risk: float) -> Array:
