@@ -9,7 +9,7 @@ import typer
 
 from truecal.io.failures import need_extra
 
-from ..core.tables import Tabular, csv_text
+from ..core.tables import csv_text
 from . import watching
 from .common import Files, as_json, check_paths, command, read, tell, waiting
 from .loading import Loaded, expand, split_kind
@@ -78,7 +78,7 @@ def run_decide(
     loaded = read(files, reading)
     about: dict[str, Any] = {"groups": loaded.clusters(groups), "sample_weight": loaded.weights(weights)}
     options: dict[str, Any] = {"thresholds": at, "of": _class_of(of, loaded), "level": level, "seed": seed}
-    result: Tabular
+    result: Any
     with waiting("measuring"):
         if profile == "clinical":
             ((name, model),) = loaded.models.items()

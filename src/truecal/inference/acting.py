@@ -87,15 +87,6 @@ class Acting:
         base = (steps + 1) * (2 * (way if isinstance(way, int) else model) + event)
         return base + (np.arange(1, steps + 1) if isinstance(way, int) else np.zeros(steps, dtype=np.intp))
 
-    def shares(self, way: Way, event: int) -> Array:
-        """The share of the population that a way acts on, of rows without or with the event."""
-        sums, model = self.sums, way if isinstance(way, int) else 0
-        total = [float(sums[self.place("all", one, model)[0]]) for one in (0, 1)]
-        acted = sums[self.place(way, event)]
-        if self.prevalence is None:
-            return np.asarray(acted / sum(total))
-        return np.asarray(acted / total[event] * (self.prevalence if event else 1 - self.prevalence))
-
 
 def _at_least(counts: Array, steps: int) -> Array:
     """Along the first axis, sums over the cells from each threshold on, of rows without and with the event."""
@@ -127,8 +118,8 @@ class _Part(NamedTuple):
     total: Terms
     differ: Terms
     """Rows that are decided differently."""
-    highest: Array
-    lowest: Array
+    highest: Any
+    lowest: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,24 +214,22 @@ class Contrast:
 
     @cached_property
     def _units(self) -> list[Units]:
-        return [self._unit(part) for part in self._parts]
-
-    def _unit(self, part: _Part) -> Units:
-        """Rows or clusters of a sample, and what its pseudo-rows are."""
-        _, value, total, differ, hi, lo = part
-        weight, mean = self._mean(part)
-        made = []
-        for matrix in (self.acting.rows, self.acting.units):
-            square, across = float(_form(matrix, total, total)[0]), _form(matrix, value, total)
-            product = across - mean * square
-            seen = _form(matrix, value, value) - mean * (product + across)
-            made.append(Moments(self.acting.n_units, weight, square, mean, np.maximum(seen, 0.0), product))
-        # effective rows per cluster, of those that are decided differently: where none is, of all rows
-        one = 0.0 if self.a == "perfect" and self.acting.prevalence is None else 1 / self.acting.n_units
-        matrices = (self.acting.units, self.acting.rows)
-        size, own = (_form(m, differ, differ) + one * _form(m, total, total) for m in matrices)
-        size = np.maximum(size / np.maximum(own, 1e-300), 1.0)
-        return Units(made[1], made[0].weight_sq / weight, size, made[0].seen, hi, lo)
+        """Rows or clusters of each sample, and what its pseudo-rows are."""
+        found, n = [], self.acting.n_units
+        for part in self._parts:
+            (_, value, total, differ, hi, lo), (weight, mean) = part, self._mean(part)
+            made, sizes = [], []
+            for matrix in (self.acting.rows, self.acting.units):
+                square, across = float(_form(matrix, total, total)[0]), _form(matrix, value, total)
+                product = across - mean * square
+                seen = _form(matrix, value, value) - mean * (product + across)
+                made.append(Moments(n, weight, square, mean, np.maximum(seen, 0.0), product))
+                # effective rows per cluster, of those that are decided differently: where none is, of all rows
+                one = 0.0 if self.a == "perfect" and self.acting.prevalence is None else 1 / n
+                sizes.append(_form(matrix, differ, differ) + one * square)
+            size = np.maximum(sizes[1] / np.maximum(sizes[0], 1e-300), 1.0)
+            found.append(Units(made[1], made[0].weight_sq / weight, size, made[0].seen, hi, lo))
+        return found
 
     def ends(self, z: Any) -> tuple[Array, Array]:
         """Centre and half width of the intervals at the level of a normal quantile, or of one per threshold."""

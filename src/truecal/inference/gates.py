@@ -53,15 +53,13 @@ class Gates(Tabular):
     gates: tuple[Gate, ...]
 
     @property
-    def headline(self) -> str:
-        return self.sentence
-
-    @property
     def sentence(self) -> str:
         """What is guaranteed of all gates together."""
         n = len(self.gates)
         who = "the error of accepted rows is" if n == 1 else f"the errors of accepted rows of all {n} questions are"
         return f"With probability {1 - self.delta:.4g} {who} at most {self.risk:.4g}."
+
+    headline = sentence
 
     def to_dict(self) -> dict[str, Any]:
         """What the file holds."""
@@ -131,10 +129,6 @@ class GateCheck(Tabular):
         return min((answer.verdict for answer in self.answers), key=order.index)
 
     @property
-    def headline(self) -> str:
-        return self.sentence
-
-    @property
     def sentence(self) -> str:
         """The verdict as a sentence."""
         names = [answer.question or "predictions" for answer in self.answers if answer.verdict == self.verdict]
@@ -145,6 +139,8 @@ class GateCheck(Tabular):
             "within": f"Within: {'the gate keeps' if n == 1 else f'all {n} gates keep'} an {risk}.",
             "accepts nothing": "The gates accept nothing.",
         }[self.verdict]
+
+    headline = sentence
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per gate."""

@@ -85,24 +85,20 @@ def simple_measures(y: Array, p: Array, groups: Groups | None, level: float) -> 
         each = per_unit(influence, groups)
         return float(np.sqrt(np.square(each).sum() * len(each) / max(1, len(each) - 1)))
 
+    def add(name: str, value: Any, half: Any, ideal: float | None = None) -> None:
+        found.append(RiskMeasure(name, float(value), float(value - half), float(value + half), ideal))
+
     ratio = float(event.sum() / p.sum())
-    spread = np.exp(z * se(event / event.sum() - p / p.sum()))
-    found = [RiskMeasure("oe_ratio", ratio, ratio / float(spread), ratio * float(spread), 1.0)]
-    clipped = np.clip(p, CLIP, 1 - CLIP)
-    odds = np.log(clipped) - np.log1p(-clipped)
-    one = np.ones(n)
-    for name, columns, offset, start in (
-        ("intercept", one[:, None], odds, np.zeros(1)),
-        ("slope", np.column_stack([one, odds]), np.zeros(n), np.array([0.0, 1.0])),
-    ):
-        beta, covariance = _regression(columns, offset, event, start, groups)
-        half = z * float(np.sqrt(covariance[-1, -1]))
-        if name == "slope" and (odds[y].min() >= odds[~y].max() or odds[y].max() <= odds[~y].min()):
-            found.append(RiskMeasure(name, float("inf"), None, None, 1.0))  # separated: no finite slope
-            continue
-        found.append(
-            RiskMeasure(name, float(beta[-1]), float(beta[-1] - half), float(beta[-1] + half), len(beta) - 1.0)
-        )
+    spread = float(np.exp(z * se(event / event.sum() - p / p.sum())))
+    found = [RiskMeasure("oe_ratio", ratio, ratio / spread, ratio * spread, 1.0)]
+    one, odds = np.ones(n), _odds(p)
+    beta, covariance = _regression(one[:, None], odds, event, groups)
+    add("intercept", beta[0], z * np.sqrt(covariance[0, 0]), 0.0)
+    beta, covariance = _regression(np.column_stack([one, odds]), 0 * odds, event, groups)
+    if odds[y].min() >= odds[~y].max() or odds[y].max() <= odds[~y].min():
+        found.append(RiskMeasure("slope", float("inf"), None, None, 1.0))  # separated: no finite slope
+    else:
+        add("slope", beta[1], z * np.sqrt(covariance[1, 1]), 1.0)
     order = np.argsort(-p, kind="stable")
     block = np.cumsum(np.append(True, np.diff(p[order]) != 0)) - 1
     c, influence = _auroc(1 - event[order], one, block)
@@ -118,15 +114,20 @@ def simple_measures(y: Array, p: Array, groups: Groups | None, level: float) -> 
     return found
 
 
+def _odds(p: Array) -> Array:
+    clipped = np.clip(p, CLIP, 1 - CLIP)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
 def _quantile(level: float, groups: Groups | None) -> float:
     """The normal quantile, or the t quantile of few clusters."""
     return pointwise(level) if groups is None else float(stdtrit(groups[1] - 1, (1 + level) / 2))
 
 
-def _regression(
-    columns: Array, offset: Array, event: Array, start: Array, groups: Groups | None
-) -> tuple[Array, Array]:
-    """Coefficients of a logistic regression and their covariance."""
+def _regression(columns: Array, offset: Array, event: Array, groups: Groups | None) -> tuple[Array, Array]:
+    """Coefficients of a logistic regression and their covariance; the second is that of the log-odds."""
+    start = np.zeros(columns.shape[1])
+    start[1:2] = 1.0
     beta, information = logistic_fit(columns, offset, np.ones(len(event)), event, start)
     inverse = np.linalg.pinv(information)
     if groups is None:
@@ -145,77 +146,55 @@ def flexible(
     ranks = np.linspace(0, len(values) - 1, POINTS // 2).round().astype(int)  # some by rank, some evenly apart
     apart = np.searchsorted(values, np.linspace(values[0], values[-1], POINTS // 2))
     points = values[np.unique(np.append(ranks, apart).clip(0, len(values) - 1))]
-    near = max(1, int(np.floor(len(p) * SPAN + 1e-5)))
-    fit, covariance = _loess(values, mass, positive, points, near, y, p, groups)
-    noise = covariance + 1e-10 * max(float(np.diag(covariance).max()), 1e-30) * np.eye(len(points))
-    draws = np.linalg.cholesky(noise) @ np.random.default_rng(seed).standard_normal((len(points), _DRAWS))
-    sd = np.sqrt(np.diag(noise))
-    wide = critical(np.abs(draws / sd[:, None]).max(axis=0), level) * sd
-    spline, low, high = _spline(p, event, points, groups, level)
-    ends = (np.clip(fit - wide, 0, 1), np.clip(fit + wide, 0, 1))
-    curve = FlexibleCurve(points, fit, *ends, spline, low, high)
-    middles = (points[1:] + points[:-1]) / 2
-    weight = np.bincount(np.searchsorted(middles, values), mass, len(points)) / len(p)
-    return curve, _distances(y, p, fit - points, wide, draws, weight, level)
-
-
-def _loess(
-    values: Array, mass: Array, positive: Array, points: Array, near: int, y: Array, p: Array, groups: Groups | None
-) -> tuple[Array, Array]:
-    """The curve at the points, and its covariance: from binomial variances, or sums of residuals of each cluster."""
     coefficients = np.zeros((len(points), len(values)))
-    rows = local_rows(np.sort(p), values, mass, points, near)
+    rows = local_rows(np.sort(p), values, mass, points, max(1, int(np.floor(len(p) * SPAN + 1e-5))))
     for j, (inside, row) in enumerate(rows):
         coefficients[j, inside] = row
     fit = coefficients @ (positive / mass)
     smooth = np.clip(np.interp(values, points, fit), 0.0, 1.0)
-    if groups is None:
-        variance = smooth * (1 - smooth) / mass
-        return fit, (coefficients * variance) @ coefficients.T
-    place = np.searchsorted(values, p)
-    residual = (y - smooth[place]) / mass[place]
-    sums = np.array([np.bincount(groups[0], row[place] * residual, groups[1]) for row in coefficients])
-    return fit, sums @ sums.T * groups[1] / (groups[1] - 1)
-
-
-def _distances(
-    y: Array, p: Array, off: Array, wide: Array, draws: Array, weight: Array, level: float
-) -> list[RiskMeasure]:
-    """ICI, E50, E90 and Emax; the draws are of the error of the curve."""
-    gap = curve_gaps(p, y.astype(np.float64), np.ones(len(p)), SPAN)
-    known, size = (np.abs(off) > wide)[:, None], np.abs(off)[:, None]
-    signed = np.maximum(size + np.sign(off)[:, None] * draws, 0.0)
-    least = np.where(known, signed, 0.0)
-    tail = (1 - level) / 2
+    if groups is None:  # binomial variances, or sums of residuals of each cluster
+        covariance = (coefficients * (smooth * (1 - smooth) / mass)) @ coefficients.T
+    else:
+        place = np.searchsorted(values, p)
+        residual = (event - smooth[place]) / mass[place]
+        sums = np.array([per_unit(row[place] * residual, groups) for row in coefficients])
+        covariance = sums @ sums.T * groups[1] / (groups[1] - 1)
+    noise = covariance + 1e-10 * max(float(np.diag(covariance).max()), 1e-30) * np.eye(len(points))
+    draws = np.linalg.cholesky(noise) @ np.random.default_rng(seed).standard_normal((len(points), _DRAWS))
+    sd = np.sqrt(np.diag(noise))
+    wide = critical(np.abs(draws / sd[:, None]).max(axis=0), level) * sd
+    ends = (np.clip(fit - wide, 0, 1), np.clip(fit + wide, 0, 1))
+    curve = FlexibleCurve(points, fit, *ends, *_spline(p, event, points, groups, level))
+    weight = np.bincount(np.searchsorted((points[1:] + points[:-1]) / 2, values), mass, len(points)) / len(p)
+    off = (fit - points)[:, None]
+    sizes = np.maximum(np.abs(off) + np.sign(off) * draws, 0.0)  # of the deviations, with the error of the curve
+    least = np.where(np.abs(off) > wide[:, None], sizes, 0.0)
+    gap, tail = curve_gaps(p, event, one, SPAN), (1 - level) / 2
     found = []
-    statistics: tuple[tuple[str, Any], ...] = (("ici", "mean"), ("e50", 0.5), ("e90", 0.9), ("emax", 1.0))
-    for name, statistic in statistics:
-        value = float(gap.mean() if statistic == "mean" else np.quantile(gap, statistic))
-        low = float(np.quantile(_summary(least, weight, statistic), tail))
-        high = float(np.quantile(_summary(signed, weight, statistic), 1 - tail))
+    for name, share in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1.0)):
+        value = float(gap.mean() if share is None else np.quantile(gap, share))
+        low = float(np.quantile(_summary(least, weight, share), tail))
+        high = float(np.quantile(_summary(sizes, weight, share), 1 - tail))
         found.append(RiskMeasure(name, value, min(value, low), max(value, high), 0.0))
-    return found
+    return curve, found
 
 
-def _summary(sizes: Array, weight: Array, statistic: Any) -> Array:
-    """The weighted mean or quantile of each column."""
-    if statistic == "mean":
+def _summary(sizes: Array, weight: Array, quantile: float | None) -> Array:
+    """The weighted mean of each column, or a quantile."""
+    if quantile is None:
         return np.asarray(weight @ sizes)
     order = np.argsort(sizes, axis=0)
     share = np.cumsum(weight[order], axis=0)
-    place = np.minimum((share < statistic * (1 - 1e-12)).sum(axis=0), len(sizes) - 1)
+    place = np.minimum((share < quantile * (1 - 1e-12)).sum(axis=0), len(sizes) - 1)
     return np.asarray(np.take_along_axis(sizes, np.take_along_axis(order, place[None], 0), 0)[0])
 
 
 def _spline(p: Array, event: Array, points: Array, groups: Groups | None, level: float) -> tuple[Array, Array, Array]:
     """Logistic regression on a restricted cubic spline of the log-odds, with its band at each point."""
-    odds, at = (np.log(u) - np.log1p(-u) for u in (np.clip(x, CLIP, 1 - CLIP) for x in (p, points)))
+    odds = _odds(p)
     knots = np.unique(np.quantile(odds, KNOTS))
-    columns = _spline_columns(odds, knots)
-    start = np.zeros(columns.shape[1])
-    start[1:2] = 1.0
-    beta, covariance = _regression(columns, np.zeros(len(p)), event, start, groups)
-    here = _spline_columns(at, knots)
+    beta, covariance = _regression(_spline_columns(odds, knots), 0 * odds, event, groups)
+    here = _spline_columns(_odds(points), knots)
     half = _quantile(level, groups) * np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", here, covariance, here), 0.0))
     eta = here @ beta
     return expit(eta), expit(eta - half), expit(eta + half)

@@ -108,9 +108,7 @@ class Threshold(Tabular, Pictured):
             f"{self.own_threshold:.4g}); in fact {self.own_observed:.1%} of them are wrong."
         )
 
-    @property
-    def headline(self) -> str:
-        return self.sentence
+    headline = sentence
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -155,10 +155,10 @@ class DecisionCurve(Tabular, Pictured):
     derived = ("sentences",)
 
     def __getitem__(self, name: str) -> Curve:
-        for curve in self.curves:
-            if curve.name == name:
-                return curve
-        raise KeyError(f"no model is called {shown(name)}; expected one of {', '.join(c.name for c in self.curves)}")
+        found = {curve.name: curve for curve in self.curves}
+        if name not in found:
+            raise KeyError(f"no model is called {shown(name)}; expected one of {', '.join(found)}")
+        return found[name]
 
     @cached_property
     def dominance(self) -> Dominance:
@@ -168,7 +168,8 @@ class DecisionCurve(Tabular, Pictured):
     @property
     def sentences(self) -> tuple[str, ...]:
         """At which thresholds each model is worth acting on, and for whom one model is better than another."""
-        return tuple(one.sentence for one in (*self.curves, *self.differences, *self.uses))
+        of: tuple[Curve | CurveDifference | BestUse, ...] = (*self.curves, *self.differences, *self.uses)
+        return tuple(one.sentence for one in of)
 
     @property
     def last_used(self) -> float:
@@ -204,8 +205,8 @@ class DecisionCurve(Tabular, Pictured):
         texts = []
         for j in self._chosen(thresholds):
             bands = [curve.net_benefit for curve in self.curves]
-            cells = [f"{_number(b.estimate[j])} [{_number(b.band_low[j])}, {_number(b.band_high[j])}]" for b in bands]
-            texts.append([f"{self.thresholds[j]:.4g}", _number(self.act_on_all.estimate[j]), *cells])
+            cells = [f"{fixed(b.estimate[j])} [{fixed(b.band_low[j])}, {fixed(b.band_high[j])}]" for b in bands]
+            texts.append([f"{self.thresholds[j]:.4g}", fixed(self.act_on_all.estimate[j]), *cells])
         return heads, texts
 
     def _chosen(self, thresholds: Sequence[float] | None) -> list[int]:
@@ -219,7 +220,8 @@ class DecisionCurve(Tabular, Pictured):
         return round_ones
 
 
-def _number(value: float) -> str:
+def fixed(value: float) -> str:
+    """A number with four decimals."""
     return f"{value:.4f}".replace("-", "−")
 
 
@@ -287,15 +289,14 @@ def decision_curve(
     events = {name: events_of(model.on_host(), of, labels) for name, model in inputs.items()}
     first = next(iter(inputs.values())).on_host()
     clusters = check_groups(groups, first.n_samples, y_true=y_true)
-    weights = unit_weights(first.weights).get("weights")
+    weights = unit_weights(first.weights).get("weights", np.ones(first.n_samples))
     t = _check_thresholds(thresholds, len(events))
-    for name, (all_y, _) in events.items():
-        y = all_y if weights is None else all_y[weights > 0]
-        if y.all() or not y.any():
-            what = "has the event" if y.all() else "is without the event"
+    for name, (y, _) in events.items():
+        if len(values := np.unique(y[weights > 0])) == 1:
+            what = "has the event" if values[0] else "is without the event"
             of_model = f" of {name}" if len(events) > 1 and of is not None else ""
             raise ValueError(f"y_true needs rows with the event and rows without it: every row{of_model} {what}")
-    w = np.ones(first.n_samples) if weights is None else weights
+    w = weights
     if prevalence is not None:
         prevalence = check_share(prevalence, "prevalence")
         y = next(iter(events.values()))[0]
@@ -304,11 +305,9 @@ def decision_curve(
         notes.append(f"the events are weighted to a prevalence of {prevalence:.4g}; predictions are taken as they are")
         share = float(w @ y) / float(w.sum())
         w = w * np.where(y, prevalence / share, (1 - prevalence) / (1 - share))
-    uses = []
-    if resource is not None:
-        resource = check_share(resource, "resource")
-        found = {name: best_use(*event, resource, w, clusters, level) for name, event in events.items()}
-        uses = [BestUse(name, resource, *use) for name, use in found.items()]
+    share = None if resource is None else check_share(resource, "resource")
+    acted_on = {} if share is None else events
+    uses = [BestUse(name, share, *best_use(*event, share, w, clusters, level)) for name, event in acted_on.items()]
     outcomes, predictions = ([pair[i] for pair in events.values()] for i in (0, 1))
     acting = Acting.of(outcomes, predictions, t, weights, clusters, prevalence)
     names, pairs = list(events), list(combinations(range(len(events)), 2))
@@ -327,9 +326,9 @@ def decision_curve(
     for k, name in enumerate(names):
         over = np.maximum(maxima[k, "none"], maxima[k, "all"])
         gains = (band((k, "none"), over).band_low > 0) & (band((k, "all"), over).band_low > 0)
-        acted = acting.shares(k, 0) + acting.shares(k, 1)
+        acted = np.array([w[predictions[k] >= one].sum() for one in t.tolist()]) / w.sum()
         curves.append(Curve(name, band((k, "none")), band(("perfect", k), None, 1 - t), acted, _runs(gains, t)))
-    family = np.max([maxima[pair] for pair in pairs], axis=0) if pairs else None
+    family = np.max([maxima[pair] for pair in pairs], axis=0) if pairs else np.zeros(draws)
     differences = []
     for a, b in pairs:
         contrast, between = contrasts[a, b], band((a, b), family)
@@ -339,10 +338,8 @@ def decision_curve(
         runs = (_runs(better, t), _runs(worse, t))
         pvalues = familywise(contrast.beyond(), family)
         differences.append(CurveDifference(names[a], names[b], between, pvalues, alike, *runs, everywhere))
-    events_share = float(acting.shares("all", 1)[0])
-    counts = (first.n_samples, draws, level, tuple(notes))
-    every = band(("all", "none"))
-    return DecisionCurve(t, tuple(curves), every, tuple(differences), tuple(uses), events_share, *counts)
+    about = (float(w @ outcomes[0]) / float(w.sum()), first.n_samples, draws, level, tuple(notes))
+    return DecisionCurve(t, tuple(curves), band(("all", "none")), tuple(differences), tuple(uses), *about)
 
 
 def events_of(inputs: Inputs, of: Any, labels: Any) -> tuple[Array, Array]:
@@ -365,9 +362,7 @@ def events_of(inputs: Inputs, of: Any, labels: Any) -> tuple[Array, Array]:
 
 
 def _check_thresholds(thresholds: Any, models: int) -> Array:
-    if thresholds is None:
-        return np.arange(1, 100) / 100
-    t = np.atleast_1d(as_array(thresholds, "thresholds"))
+    t = np.atleast_1d(as_array(np.arange(1, 100) / 100 if thresholds is None else thresholds, "thresholds"))
     if t.ndim != 1 or not len(t) or t.dtype.kind not in "iuf":
         raise ValueError(f"thresholds must be numbers strictly between 0 and 1, got {shown(thresholds)}")
     t = t.astype(np.float64)

@@ -15,10 +15,10 @@ from ..core.types import Array, Groups
 from ..inference.checks import check_groups, check_level
 from ..inference.risk_measures import TITLES, FlexibleCurve, RiskMeasure, flexible, simple_measures
 from ..kinds.inputs import read_inputs
-from .decision_curve import DecisionCurve, decision_curve, events_of
+from .decision_curve import DecisionCurve, decision_curve, events_of, fixed
 
 BINS = 20
-PER_CENTRE = ("oe_ratio", "intercept", "slope", "c_statistic")
+PER_CENTRE = tuple(TITLES)[:4]
 
 
 @final
@@ -53,10 +53,9 @@ class Clinical(Tabular, Pictured):
     level: float
 
     def __getitem__(self, name: str) -> RiskMeasure:
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        raise KeyError(f"{name!r} is no measure; expected one of {', '.join(TITLES)}")
+        if name not in TITLES:
+            raise KeyError(f"{name!r} is no measure; expected one of {', '.join(TITLES)}")
+        return self.measures[list(TITLES).index(name)]
 
     @property
     def headline(self) -> str:
@@ -67,15 +66,14 @@ class Clinical(Tabular, Pictured):
     def table(self) -> Table:
         """Titles and texts of the measures."""
         heads = [Head("measure", False), Head("value"), Head(f"{self.level:.0%} interval")]
-        return heads, [[m.title, _text(m.value), _interval_text(m)] for m in self.measures]
+        return heads, [[m.title, *_texts(m)] for m in self.measures]
 
     def centres_table(self) -> Table:
         """Titles and texts of the centres."""
         heads = [Head("centre", False), Head("rows"), Head("events"), *(Head(TITLES[name]) for name in PER_CENTRE)]
         rows = []
         for centre in self.centres:
-            cells = [f"{_text(m.value)} {_interval_text(m)}".strip() for m in centre.measures]
-            cells += [""] * (len(PER_CENTRE) - len(cells))
+            cells = [" ".join(_texts(m)).strip() for m in centre.measures] or [""] * len(PER_CENTRE)
             rows.append([centre.name, str(centre.n_samples), str(centre.n_events), *cells])
         return heads, rows
 
@@ -98,14 +96,11 @@ class Clinical(Tabular, Pictured):
         return self.decisions.sentences
 
 
-def _text(value: float) -> str:
-    return f"{value:.4f}".replace("-", "−") if np.isfinite(value) else "∞"
-
-
-def _interval_text(measure: RiskMeasure) -> str:
+def _texts(measure: RiskMeasure) -> tuple[str, str]:
+    """The value and its interval, where it has one."""
     if measure.low is None or measure.high is None:
-        return ""
-    return f"[{_text(measure.low)}, {_text(measure.high)}]"
+        return "∞" if np.isinf(measure.value) else fixed(measure.value), ""
+    return fixed(measure.value), f"[{fixed(measure.low)}, {fixed(measure.high)}]"
 
 
 @described(
@@ -168,10 +163,9 @@ def clinical(
 def _centres(y: Array, p: Array, groups: Groups, names: Array, level: float) -> tuple[Centre, ...]:
     found = []
     for number, name in enumerate(np.unique(names).tolist()):
-        rows = groups[0] == number
-        own, events = y[rows], int(np.count_nonzero(y[rows]))
-        known = 0 < events < len(own) and p[rows].sum() > 0
-        measures = simple_measures(own, p[rows], None, level) if known else []
-        kept = tuple(measure for measure in measures if measure.name in PER_CENTRE)
-        found.append(Centre(str(name), len(own), events, kept))
+        own, risks = y[groups[0] == number], p[groups[0] == number]
+        events = int(np.count_nonzero(own))
+        known = 0 < events < len(own) and risks.sum() > 0
+        measures = simple_measures(own, risks, None, level)[: len(PER_CENTRE)] if known else []
+        found.append(Centre(str(name), len(own), events, tuple(measures)))
     return tuple(found)

@@ -45,9 +45,10 @@ def _decisions(result: Any) -> dict[str, Any]:
     A Clinical brings its tables and its curve too.
     """
     measures: list[Any] = []
+    curve = ""
     if isinstance(result, Clinical):
-        tables = [("What clinical papers report", *result.table()), ("Centres", *result.centres_table())]
-        measures = [(name, [head.title for head in heads], rows) for name, heads, rows in tables if rows]
+        tables = zip(("What clinical papers report", "Centres"), result.tables(), strict=False)
+        measures = [(name, [head.title for head in heads], rows) for name, (heads, rows) in tables]
         curve, result = Markup(vl_convert.vegalite_to_svg(risk_chart(result))), result.decisions
     heads, rows = result.table()
     names = distinct(shorten(clean(curve.name), LABEL) for curve in result.curves)
@@ -59,7 +60,7 @@ def _decisions(result: Any) -> dict[str, Any]:
         "rows": rows,
         "charts": charts,
         "measures": measures,
-        "curve": curve if measures else "",
+        "curve": curve,
     }
 
 

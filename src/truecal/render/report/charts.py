@@ -204,8 +204,13 @@ def decision_chart(result: Any, names: list[str], net: bool) -> dict[str, Any]:
         y=alt.Y("y:Q", scale=y, title=None), strokeDash=alt.StrokeDash("model:N", scale=dashes, **about)
     )
     band = base.mark_area(clip=True, opacity=0.18 * (len(names) <= 3)).encode(y=alt.Y("low:Q", scale=y), y2="high:Q")
+    return _alone(band + lines, 400, 260)
+
+
+def _alone(chart: Any, width: int, height: int) -> dict[str, Any]:
+    """A chart with its data inside, in colours that can be read on light and dark pages."""
     text: Any = {"labelColor": "#808080", "titleColor": "#808080"}
-    chart = (band + lines).properties(width=400, height=260, background="transparent")
+    chart = chart.properties(width=width, height=height, background="transparent")
     found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).configure_legend(**text).to_dict()
     return found
 
@@ -238,8 +243,4 @@ def risk_chart(result: Any) -> dict[str, Any]:
         color=alt.Color("event:N", legend=None, scale=alt.Scale(range=["#888888", LINES[2]])),
     )  # fmt: skip
     spline = [line("spline", LINES[1]), *(line(f"spline_{end}", LINES[1], 2, 3) for end in ("low", "high"))]
-    chart = alt.layer(band, ideal, rug, line("loess", LINES[0]), *spline)
-    text: Any = {"labelColor": "#808080", "titleColor": "#808080"}
-    chart = chart.properties(width=420, height=420, background="transparent")
-    found: dict[str, Any] = chart.configure_axis(gridOpacity=0.3, **text).to_dict()
-    return found
+    return _alone(alt.layer(band, ideal, rug, line("loess", LINES[0]), *spline), 420, 420)
