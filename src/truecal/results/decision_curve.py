@@ -25,7 +25,6 @@ from ..kinds.inputs import Inputs
 from .compare import read_models
 from .ranking import Dominance, dominance
 
-DRAWS = 1999
 LEAST_ACTED = 0.01
 Range = tuple[float, float]
 """The first and the last threshold of a run of thresholds."""
@@ -168,8 +167,8 @@ class DecisionCurve(Tabular, Pictured):
     @property
     def sentences(self) -> tuple[str, ...]:
         """At which thresholds each model is worth acting on, and for whom one model is better than another."""
-        of: tuple[Curve | CurveDifference | BestUse, ...] = (*self.curves, *self.differences, *self.uses)
-        return tuple(one.sentence for one in of)
+        pairs, uses = (pair.sentence for pair in self.differences), (use.sentence for use in self.uses)
+        return (*(curve.sentence for curve in self.curves), *pairs, *uses)
 
     @property
     def last_used(self) -> float:
@@ -260,7 +259,7 @@ def decision_curve(
     sample_weight: Any = None,
     groups: Any = None,
     level: float = 0.95,
-    n_resamples: int = DRAWS,
+    n_resamples: int = 1999,
     seed: int = 0,
 ) -> DecisionCurve:
     """Is a model worth acting on, at which thresholds, and which of several models is better for whom?
@@ -284,8 +283,7 @@ def decision_curve(
     """
     level, (draws, seed) = check_level(level), check_draws(n_resamples, seed)
     models = y_proba if isinstance(y_proba, Mapping) else {"model": y_proba}
-    options = {"labels": labels, "pos_label": pos_label}
-    inputs, notes = read_models(y_true, models, options, sample_weight)
+    inputs, notes = read_models(y_true, models, {"labels": labels, "pos_label": pos_label}, sample_weight)
     events = {name: events_of(model.on_host(), of, labels) for name, model in inputs.items()}
     first = next(iter(inputs.values())).on_host()
     clusters = check_groups(groups, first.n_samples, y_true=y_true)
@@ -296,25 +294,24 @@ def decision_curve(
             what = "has the event" if values[0] else "is without the event"
             of_model = f" of {name}" if len(events) > 1 and of is not None else ""
             raise ValueError(f"y_true needs rows with the event and rows without it: every row{of_model} {what}")
+    outcomes, predictions = ([pair[i] for pair in events.values()] for i in (0, 1))
     w = weights
     if prevalence is not None:
         prevalence = check_share(prevalence, "prevalence")
-        y = next(iter(events.values()))[0]
-        if not all(np.array_equal(y, other) for other, _ in events.values()):
+        if not all(np.array_equal(outcomes[0], other) for other in outcomes):
             raise ValueError("prevalence cannot be used: whether the top class is right differs between the models")
         notes.append(f"the events are weighted to a prevalence of {prevalence:.4g}; predictions are taken as they are")
-        share = float(w @ y) / float(w.sum())
-        w = w * np.where(y, prevalence / share, (1 - prevalence) / (1 - share))
-    share = None if resource is None else check_share(resource, "resource")
-    acted_on = {} if share is None else events
-    uses = [BestUse(name, share, *best_use(*event, share, w, clusters, level)) for name, event in acted_on.items()]
-    outcomes, predictions = ([pair[i] for pair in events.values()] for i in (0, 1))
+        share = float(w @ outcomes[0]) / float(w.sum())
+        w = w * np.where(outcomes[0], prevalence / share, (1 - prevalence) / (1 - share))
+    uses = []
+    if resource is not None:
+        part = check_share(resource, "resource")
+        uses = [BestUse(name, part, *best_use(*one, part, w, clusters, level)) for name, one in events.items()]
     acting = Acting.of(outcomes, predictions, t, weights, clusters, prevalence)
     names, pairs = list(events), list(combinations(range(len(events)), 2))
-    contrasts: dict[tuple[Way, Way], Contrast] = {("all", "none"): Contrast(acting, "all", "none")}
-    for k in range(len(names)):
-        contrasts |= {way: Contrast(acting, *way) for way in ((k, "none"), ("perfect", k), (k, "all"))}
-    contrasts |= {pair: Contrast(acting, *pair) for pair in pairs}
+    ways: list[tuple[Way, Way]] = [("all", "none"), *pairs]
+    ways += [way for k in range(len(names)) for way in ((k, "none"), ("perfect", k), (k, "all"))]
+    contrasts = {way: Contrast(acting, *way) for way in ways}
     maxima = dict(zip(contrasts, largest(list(contrasts.values()), draws, seed).T, strict=True))
 
     def band(way: tuple[Way, Way], family: Array | None = None, scale: Array | float = 1.0) -> Band:

@@ -91,8 +91,8 @@ def clinical(result: Clinical, *, ax: Any = None) -> Any:
     ax.fill_between(curve.risk, curve.loess_low, curve.loess_high, color=COLORS[0], alpha=0.18, linewidth=0)
     ax.plot(curve.risk, np.clip(curve.loess, 0, 1), color=COLORS[0], linewidth=2, label=band)
     ax.plot(curve.risk, curve.spline, color=COLORS[1], linewidth=1.5, label="restricted cubic spline")
-    for ends in (curve.spline_low, curve.spline_high):
-        ax.plot(curve.risk, ends, color=COLORS[1], linewidth=0.8, linestyle=":")
+    ends = np.column_stack([curve.spline_low, curve.spline_high])
+    ax.plot(curve.risk, ends, color=COLORS[1], linewidth=0.8, linestyle=":")
     tallest, middle = max(1, result.risks.max()), -0.12
     for counts, way, color in zip(result.risks, (-1, 1), (_NOT_CLEAR, COLORS[2]), strict=True):
         heights = 0.09 * way * counts / tallest

@@ -45,7 +45,6 @@ def _decisions(result: Any) -> dict[str, Any]:
     A Clinical brings its tables and its curve too.
     """
     measures: list[Any] = []
-    curve = ""
     if isinstance(result, Clinical):
         tables = zip(("What clinical papers report", "Centres"), result.tables(), strict=False)
         measures = [(name, [head.title for head in heads], rows) for name, (heads, rows) in tables]
@@ -60,7 +59,7 @@ def _decisions(result: Any) -> dict[str, Any]:
         "rows": rows,
         "charts": charts,
         "measures": measures,
-        "curve": curve,
+        "curve": curve if measures else "",
     }
 
 

@@ -218,9 +218,8 @@ def _alone(chart: Any, width: int, height: int) -> dict[str, Any]:
 def risk_chart(result: Any) -> dict[str, Any]:
     """Flexible calibration curves over the distribution of risks by outcome; it has its data inside."""
     c, scale = result.curve, alt.Scale(domain=[-0.22, 1], nice=False)
-    columns = (c.risk, c.loess.clip(0, 1), c.loess_low, c.loess_high, c.spline, c.spline_low, c.spline_high)
-    names = ("risk", "loess", "low", "high", "spline", "spline_low", "spline_high")
-    rows = [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+    columns = vars(c) | {"loess": c.loess.clip(0, 1)}
+    rows = [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]
     sizes = 0.09 * result.risks / max(1, result.risks.max())
     bars = [
         {"left": left, "right": right, "from": -0.12, "to": -0.12 + way * size, "event": way > 0}
@@ -236,7 +235,7 @@ def risk_chart(result: Any) -> dict[str, Any]:
         y = alt.Y(f"{name}:Q", title="observed frequency", scale=scale, axis=axis)
         return base.mark_line(clip=True, color=color, strokeDash=list(dash) or [1, 0]).encode(y=y)
 
-    band = base.mark_area(color=LINES[0], opacity=0.18).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    band = base.mark_area(color=LINES[0], opacity=0.18).encode(y=alt.Y("loess_low:Q", scale=scale), y2="loess_high:Q")
     ideal = base.mark_line(color="#888888", strokeDash=[5, 4]).encode(y=alt.Y("risk:Q", scale=scale))
     rug = alt.Chart(alt.InlineData(bars)).mark_rect().encode(
         x="left:Q", x2="right:Q", y=alt.Y("from:Q", scale=scale), y2="to:Q",
