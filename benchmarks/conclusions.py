@@ -225,6 +225,17 @@ def gates(samples: int) -> None:
     compared("gates", "Gates: broken promises and coverage", (*heads, "seed", "samples"), rows)
 
 
+def gate_plans(samples: int) -> None:
+    rows = []
+    for number in (7, 10, 13):
+        above, largest = promises.gate_plans(number, samples)
+        rows.append([number, f"{above:.3f}", f"{largest:.3f}", f"{number}; 47", samples])
+    heads = ("rows", "plans above delta", "largest probability / delta", "seed", "samples")
+    kept(
+        "gate-plans", "Random plans of tests: exact probability of a broken promise, worst of 440 patterns", heads, rows
+    )
+
+
 def error_intervals(samples: int) -> None:
     rows = []
     for t in (1.0, 1.6, 2.0, 3.0):
@@ -283,6 +294,7 @@ TABLES = {
         sharp_segments,
         changes,
         gates,
+        gate_plans,
         error_intervals,
         few_rows_differ,
         planned_power,

@@ -19,7 +19,7 @@ from tests import where_worlds as worlds
 import truecal as tc
 
 from .calibration import table
-from .conclusions import share
+from .conclusions import compared, rated, share
 
 
 def segments(samples: int) -> None:
@@ -59,16 +59,15 @@ def time_of_segments(samples: int) -> None:
 
 
 def thresholds(samples: int) -> None:
-    print("### Thresholds that break their promise, mean coverage, and the largest coverage that keeps it\n")
     rows = []
     for kind in worlds.CONFIDENCES:
         for n in (60, 200, 1000, 5000):
-            each = []
             for level in (0.1, 0.05):
                 broken, coverage, best = worlds.threshold_rates(kind, n, 3 * samples, level, level)
-                each += [share(broken), f"{coverage:.2f} of {best:.2f}"]
-            rows.append([kind, f"{n:,}", *each])
-    table(("confidence", "n", "broken, r = δ = .1", "coverage", "broken, r = δ = .05", "coverage"), rows)
+                cells = (*rated(broken, 3 * samples), f"{coverage:.2f}", f"{best:.2f}")
+                rows.append([kind, n, level, *cells, f"{len(kind)}; {n}; 8", 3 * samples])
+    heads = ("confidence", "n", "risk and delta", "promise broken", "se", "mean coverage", "best coverage")
+    compared("thresholds", "Thresholds: broken promises and coverage", (*heads, "seed", "samples"), rows)
 
 
 def estimates(samples: int) -> None:

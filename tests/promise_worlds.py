@@ -14,6 +14,7 @@ from scipy.stats import binom, norm
 
 import truecal as tc
 from truecal.inference.calibration import omnibus_test
+from truecal.inference.thresholds import _passed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rng = np.random.Generator
@@ -171,6 +172,57 @@ def gates(name: str, n: int, risk: float, samples: int, delta: float = 0.05) -> 
             broken += bool(rate[min(place, len(rate)) - 1] > risk + 1e-9)
             coverage += found.coverage
     return broken / samples, coverage / samples, best, float(known.max())
+
+
+def all_outcomes(rows: int) -> Array:
+    """(2^rows, rows): whether each row is wrong."""
+    return ((np.arange(2**rows)[:, None] >> np.arange(rows)) & 1).astype(bool)
+
+
+def worst_level(passed: Array, sizes: Array, risk: float, trials: int, rng: Rng) -> float:
+    """The largest probability, over patterns of chances of an error, that a test rejects whose mean chance is at least
+    the risk. `passed` has a row for each of all outcomes. Every pattern is improved by moves from row to row."""
+    rows = int(np.log2(len(passed)))
+    outcomes = all_outcomes(rows)
+
+    def level(chance: Array) -> float:
+        null = chance.cumsum()[sizes - 1] >= risk * sizes - 1e-12
+        return float(np.where(outcomes, chance, 1 - chance).prod(axis=1) @ passed[:, null].any(axis=1))
+
+    worst = level(np.full(rows, risk))
+    for trial in range(trials):
+        chance = rng.choice([0.0, risk, 1.0], rows) if trial % 2 else rng.random(rows) * rng.choice([risk, 2 * risk])
+        if trial % 3:  # some test is at the risk, or nearly
+            size = rng.choice(sizes)
+            chance[:size] = np.clip(chance[:size] + risk - chance[:size].mean(), 0, 1)
+        found = level(chance)
+        for _ in range(10):
+            i, j = rng.choice(rows, 2, replace=False)
+            moved, by = chance.copy(), rng.random() * min(chance[j], 1 - chance[i])
+            moved[i], moved[j] = chance[i] + by, chance[j] - by
+            if (now := level(moved)) > found:
+                chance, found = moved, now
+        worst = max(worst, found)
+    return worst
+
+
+def gate_plans(rows: int, plans: int, trials: int = 40) -> tuple[float, float]:
+    """The share of random plans of tests in which some pattern of chances breaks the promise with a probability above
+    delta, and the largest of these probabilities over delta: exact, over all outcomes of so many rows."""
+    rng = np.random.default_rng([rows, 47])
+    counts = all_outcomes(rows).cumsum(axis=1)
+    above, largest = 0, 0.0
+    for _ in range(plans):
+        sizes = np.sort(rng.choice(np.arange(1, rows + 1), int(rng.integers(2, 7)), replace=False))
+        risk, delta = float(rng.choice([0.2, 0.3, 0.4, 0.5, 0.6])), float(rng.choice([0.05, 0.1, 0.2]))
+        budget = delta * (
+            sizes / sizes[-1] if rng.random() < 0.5 else np.append(np.sort(rng.random(len(sizes) - 1)), 1.0)
+        )
+        seen, place = np.unique(counts[:, sizes - 1], axis=0, return_inverse=True)
+        passed = np.array([_passed(one, sizes, budget, risk) for one in seen])[place.reshape(-1)]
+        level = worst_level(passed, sizes, risk, trials, rng) / delta
+        above, largest = above + (level > 1 + 1e-9), max(largest, level)
+    return above / plans, largest
 
 
 # -- intervals of an error, and pairs that hardly differ ---------------------------------------------------------------

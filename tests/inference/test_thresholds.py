@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from scipy.stats import beta, binom
 import truecal as tc
 import where_worlds as worlds
 from closeness import assert_close
-from promise_worlds import gates
-from truecal.inference.thresholds import discrimination
+from promise_worlds import all_outcomes, gates, worst_level
+from truecal.inference.thresholds import _passed, discrimination
 from truecal.kinds.inputs import read_inputs
 
 
@@ -25,45 +24,45 @@ def world(n=2000, seed=0):
     return y, p
 
 
-def starts_by_loops(expected, sizes, n, risk, delta):
-    """Half of .7·delta at the best start if calibrated, the rest where it adds most, or all at one start if better; and
-    .3·delta at fixed starts."""
-    fixed, delta = 0.1 * delta, 0.7 * delta
+def passed_by_loops(errors, sizes, budget, risk):
+    """Which tests reject, row by row: walks are numbers of errors, and those at or below a bound are taken out."""
+    chance, spent, rows, passed = {0: 1.0}, 0.0, 0, []
+    for seen, size, most in zip(errors, sizes, budget, strict=True):
+        for _ in range(size - rows):
+            step = dict.fromkeys(range(max(chance) + 2), 0.0)
+            for k, p in chance.items():
+                step[k] += p * (1 - risk)
+                step[k + 1] += p * risk
+            chance = {k: p for k, p in step.items() if p > 1e-20}
+        rows, total, bound = size, 0.0, -1
+        for k in sorted(chance):
+            total += chance[k]
+            if total > (most - spent) * (1 + 1e-12):
+                break
+            bound = k
+        passed.append(seen <= bound)
+        if not passed[-1]:
+            spent += sum(p for k, p in chance.items() if k <= bound)
+            chance = {k: p for k, p in chance.items() if k > bound}
+    return passed
 
-    @cache
-    def most_errors(j, level):
-        return int(np.count_nonzero(binom.cdf(np.arange(sizes[j] + 1), sizes[j], risk) <= level)) - 1
 
-    def gain(j, times, level):
-        most = most_errors(j, level)
-        return 0.0 if most < 0 else float(binom.cdf(most, sizes[j], min(1, times * expected[j]))) * sizes[j] / n
+def budget_by_loops(expected, sizes, n, risk, delta):
+    """Half of delta from the test of the largest expected coverage on, half in proportion to coverage."""
 
-    places, times = range(len(sizes)), (1.0, 0.1, 0.3, 0.6, 1.3)
-    alone, own = ([[gain(j, t, level) for j in places] for t in times] for level in (delta, delta / 2))
-    first = max(places, key=lambda j: own[0][j])
-    best, shares = 0.0, {}
-    for j in places:
-        if (value := sum(row[j] for row in alone)) > best:
-            best, shares = value, {j: delta}
-    for number in (1, 2, 3):
-        more = [[gain(j, t, delta / 2 / number) for j in places] for t in times]
-        candidates = sorted({max(places, key=lambda j: row[j]) for row in more})
-        for others in combinations(candidates, number):
-            value = sum(max(a[first], *(b[j] for j in others)) for a, b in zip(own, more, strict=True))
-            if value > best + 1e-12:
-                best, shares = value, dict.fromkeys(others, delta / 2 / number)
-                shares[first] = shares.get(first, 0.0) + delta / 2
-    for place in (0, n / 8, n / 4):
-        j = next(j for j in places if sizes[j] >= place)
-        shares[j] = shares.get(j, 0.0) + fixed
-    return [shares.get(j, 0.0) for j in places]
+    def gain(j):
+        most = int(np.count_nonzero(binom.cdf(np.arange(sizes[j] + 1), sizes[j], risk) <= delta / 2)) - 1
+        return 0.0 if most < 0 else float(binom.cdf(most, sizes[j], expected[j])) * sizes[j] / n
+
+    planned = max(range(len(sizes)), key=gain)
+    return [delta / 2 * (j >= planned) + delta / 2 * sizes[j] / n for j in range(len(sizes))]
 
 
 def test_the_curve_and_the_choice_are_those_of_loops():
     y, p = world()
     found = tc.threshold(y, p, risk=0.1, delta=0.05)
     c, wrong = p.max(axis=1), p.argmax(axis=1) != y
-    pvalues = []
+    errors, sizes = [], []
     for t, coverage, risk, bound, promise in zip(
         found.thresholds, found.coverages, found.risks, found.bounds, found.expectations, strict=True
     ):
@@ -71,15 +70,11 @@ def test_the_curve_and_the_choice_are_those_of_loops():
         n, k = int(kept.sum()), int(wrong[kept].sum())
         expected = [n / len(y), k / n, beta.ppf(0.95, k + 1, n - k), float((1 - c[kept]).mean())]
         assert_close([coverage, risk, bound, promise], expected, tolerance=1e-9)
-        pvalues.append(binom.cdf(k, n, 0.1))
-    spent = starts_by_loops(found.expectations, np.round(found.coverages * len(y)), len(y), 0.1, 0.05)
-    level, last = 0.0, None
-    for t, pvalue, more in zip(found.thresholds, pvalues, spent, strict=True):
-        level += more
-        if pvalue <= level:
-            last = t
-        else:
-            level = 0.0
+        errors.append(k)
+        sizes.append(n)
+    budget = budget_by_loops(found.expectations, sizes, len(y), 0.1, 0.05)
+    passed = passed_by_loops(errors, sizes, budget, 0.1)
+    last = [t for t, one in zip(found.thresholds, passed, strict=True) if one][-1]
     assert found.threshold == last and found.accepted == (c >= last).sum()
     assert found.bound is not None and found.bound <= 0.1
     kept = c >= found.own_threshold
@@ -87,6 +82,19 @@ def test_the_curve_and_the_choice_are_those_of_loops():
     assert found.own_observed == wrong[kept].mean()
     assert "Accept rows with confidence at least" in repr(found) and "Going by the confidences alone" in repr(found)
     assert list(found.to_pandas()) == ["threshold", "coverage", "risk", "bound", "expected"]
+
+
+@pytest.mark.parametrize(
+    ("risk", "sizes"), [(0.3, (3, 6, 9, 10)), (0.4, (4, 6, 8, 10)), (0.5, (5, 7, 10)), (0.5, (2, 4, 6, 8, 10))]
+)
+def test_no_chances_of_errors_break_the_promise(risk, sizes):
+    """Exactly, over all 1,024 outcomes of ten rows and 1,650 patterns of chances: the probability that a test
+    rejects although its mean chance is at least the risk. Tests that have all of delta each are found out."""
+    delta, places, rng = 0.2, np.array(sizes), np.random.default_rng(0)
+    errors = all_outcomes(10).cumsum(axis=1)[:, places - 1]
+    ours = np.array([_passed(row, places, delta * places / 10, risk) for row in errors])
+    each = binom.cdf(errors, sizes, risk) <= delta
+    assert worst_level(ours, places, risk, 150, rng) <= delta < worst_level(each, places, risk, 2, rng)
 
 
 def test_an_unlucky_top_does_not_end_everything():
