@@ -25,7 +25,6 @@ from ..kinds.inputs import Inputs
 from .compare import read_models
 from .ranking import Dominance, dominance
 
-LEAST_ACTED = 0.01
 Range = tuple[float, float]
 """The first and the last threshold of a run of thresholds."""
 
@@ -173,7 +172,7 @@ class DecisionCurve(Tabular, Pictured):
     @property
     def last_used(self) -> float:
         """The last threshold at which a model acts on 1% of the rows: pictures of net benefit end there."""
-        used = np.any([curve.acted >= LEAST_ACTED for curve in self.curves], axis=0)
+        used = np.any([curve.acted >= 0.01 for curve in self.curves], axis=0)
         return float(self.thresholds[used][-1] if used.any() else self.thresholds[-1])
 
     @property
