@@ -230,8 +230,8 @@ def test_the_table_of_sampled_answers_is_that_of_the_stored_results() -> None:
 
 
 def test_an_evaluation_and_a_comparison_make_few_calls():
-    """Calls of a warm call on 1,000 rows x 3 classes, and those from one package into another."""
-    for name, (most, most_changes) in {"evaluate": (1_960, 550), "compare": (5_050, 1_250)}.items():
+    """Calls of a warm call on 1,000 rows x 3 classes, and those from one package into another; caches may differ."""
+    for name, (most, most_changes) in {"evaluate": (1_810, 490), "compare": (4_700, 1_130)}.items():
         found = calls.count(name)
         assert found.functions.total() <= most
         assert found.changes.total() <= most_changes

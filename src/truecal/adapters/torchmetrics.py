@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, final
 
-from ..core.cut_score import ScoreCells
+from ..core.cut_score import SCORE_CELLS
 from ..core.data import check_positive_int, shown
 from ..core.extras import require
 from ..core.rules import DEFAULT_BINS, BinningRule, Edges, EqualWidth
@@ -106,7 +106,7 @@ class CalibrationMetric(Metric):
             raise ValueError("n_bins and edges cannot be used with scale='score': the score has no bins")
         self.error = _over_fixed_cells(get_error(error), n_bins, edges, named=named)
         if self.scale == "score":
-            self.error = replace(self.error, binning=ScoreCells())
+            self.error = replace(self.error, binning=SCORE_CELLS)
         self.logits, self.ignore_index = bool(logits), ignore_index
         self.num_classes = _num_classes(self.error, num_classes)
         views = self.error.property.views(self.num_classes or 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import stable_order
+from ..core.arrays import LIBRARY
 from ..core.cells import block_bin
 from ..core.data import check_positive_int
 from ..core.sample import Sample
@@ -75,7 +75,7 @@ def square_ratio(difference: float, variance: float) -> float:
 
 def _groups(u: Array, m: int) -> Array:
     """The quantile group of each row; equal risks share one."""
-    order = stable_order(u)
+    order = LIBRARY[type(u)].argsort(u, stable=True)
     ordered = u[order]
     new = np.append(True, ordered[1:] != ordered[:-1])
     starts = np.flatnonzero(new)

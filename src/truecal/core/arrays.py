@@ -85,16 +85,6 @@ def indices(x: Any) -> Any:
     return x.long() if not isinstance(x, HOST) else x.astype(np.intp)
 
 
-def stable_order(keys: Any) -> Any:
-    """The order that sorts a vector; equal keys keep theirs."""
-    return LIBRARY[type(keys)].argsort(keys, stable=True)
-
-
-def where_true(marks: Any) -> Any:
-    """The places of a vector that are true."""
-    return LIBRARY[type(marks)].arange(len(marks), device=marks.device)[marks]
-
-
 def run_sums(x: Any, starts: Any) -> Any:
     """Sums over runs of the last axis, each from its start to the next one's."""
     return device_backend().run_sums(x, starts) if not isinstance(x, HOST) else np.add.reduceat(x, starts, axis=-1)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import LIBRARY, row_products
+from .arrays import LIBRARY
 from .cells import KernelCells
 from .data import check_positive_int, shown, working_dtype
 from .edges import MOST_EDGES, interval_index, needed
@@ -137,7 +137,7 @@ class _RunningTwoBin(RunningForm):
         self._add_gap(gaps[..., :1])
         before = prefix[:, :-1] * gaps[..., 1:]
         self._first = self._first + before.sum(1)[:, None]
-        self._second = self._second + row_products(prefix[:, :-1], before)[:, None]
+        self._second = self._second + LIBRARY[type(sums)].linalg.vecdot(prefix[:, :-1], before)[:, None]
         self._prefix, self._last = prefix[:, -1:] + 0.0, points[..., -1:]
 
     def _add_gap(self, gap: Any) -> None:
@@ -212,7 +212,7 @@ class _RunningPoisson(RunningForm):
         carried = decayed_prefix(self._decay(_steps(points, points[..., :1])), sums)
         if self._carried is not None:
             carried = carried + self._carried * self._decay(points - self._last)
-        self._value = self._value + row_products(sums, sums + 2 * carried)
+        self._value = self._value + LIBRARY[type(sums)].linalg.vecdot(sums, sums + 2 * carried)
         self._carried, self._last = carried[:, -1:] + sums[:, -1:], points[..., -1:]
 
     def _decay(self, distance: Array) -> Array:

@@ -25,7 +25,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from .arrays import HOST, on_cpu, places_among, stable_order, to_device_of, where_true
+from .arrays import HOST, LIBRARY, on_cpu, places_among, to_device_of
 from .data import row_blocks
 from .sample import Bounds
 from .types import Array
@@ -62,9 +62,9 @@ class Partition:
     @staticmethod
     def from_cells(cell: Array) -> Partition:
         """Cells given as one label per row."""
-        order = stable_order(cell)
+        order = LIBRARY[type(cell)].argsort(cell, stable=True)
         ordered = cell[order]
-        return Partition(order, (where_true(ordered[1:] != ordered[:-1]) + 1,))
+        return Partition(order, (LIBRARY[type(ordered)].where(ordered[1:] != ordered[:-1])[0] + 1,))
 
 
 Blocks = Callable[[Array], tuple[Array, Array]]

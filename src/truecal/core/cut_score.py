@@ -48,6 +48,9 @@ class ScoreCells(FixedRule):
         return ((low + (high - low) * _EDGES).astype(dtype),)
 
 
+SCORE_CELLS = ScoreCells()
+
+
 class Sides(NamedTuple):
     """Sums of the cells below and above the cut after each cell, (2, views, cells)."""
 

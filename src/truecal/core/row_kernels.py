@@ -11,7 +11,8 @@ _COLUMN_ROWS = 16384
 
 _SOFTMAX_ROWS = 4096
 
-_SMALL_K = 48  # below this many classes a running maximum over columns beats argmax over short rows
+_SMALL_K, _MANY_ROWS = 48, 1 << 11
+"""Of at least so many rows of fewer classes, a running maximum over columns beats argmax over short rows."""
 
 
 def top_class(matrix: Array) -> Array:
@@ -26,7 +27,7 @@ def top_class_and_value(matrix: Array) -> tuple[Array, Array]:
         index = (matrix > other).view(np.uint8)
         return index, np.maximum(other, matrix, out=other)
     n, k = matrix.shape
-    if k > _SMALL_K:
+    if k > _SMALL_K or n < _MANY_ROWS:
         index = np.asarray(matrix.argmax(axis=1))
         return index, np.asarray(matrix[np.arange(n), index])
     index, value = np.zeros(n, dtype=np.uint8), np.empty(n, dtype=matrix.dtype)

@@ -143,6 +143,18 @@ class BinningRule:
         """The rule at each of its bin counts alone."""
         return (self,) if self.counts is None else tuple(self.with_bins(m) for m in self.counts)
 
+    @cached_property
+    def _singles(self) -> dict[str, tuple[BinningRule, ...]]:
+        return {}
+
+    def singles(self, ties: str) -> tuple[BinningRule, ...]:
+        """The rule of each table: at one bin count, with a treatment of ties."""
+        if ties not in self._singles:
+            tied = {"ties": ties} if hasattr(self, "ties") else {}
+            each = [replace(one, **tied) if tied else one for one in self.each()]  # type: ignore[type-var]  # a dataclass
+            self._singles[ties] = tuple(each)
+        return self._singles[ties]
+
     # -- cells -------------------------------------------------------------------------------------------------------
 
     def refuse_misfit(self, seen: Reports) -> None:

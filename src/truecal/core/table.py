@@ -304,12 +304,12 @@ class PointSums:
             squared.add(block.points, block.residual)
             weight.add(block.points, block.weight)
             totals = [total + x.sum(1)[:, None] for total, x in zip(totals, block.sums, strict=True)]
-        own = totals[1][:, 0]
-        pairs = weight.value - totals[3][:, 0]
-        pairs[pairs <= 1e-9 * weight.value] = 0.0  # a single row meets no other, whatever its own square rounds to
+        own, value, met = totals[1][:, 0], squared.value, weight.value
+        pairs = met - totals[3][:, 0]
+        pairs[pairs <= 1e-9 * met] = 0.0  # a single row meets no other, whatever its own square rounds to
         pair_weight = LIBRARY[type(pairs)].broadcast_to(pairs, own.shape)
-        gaps = _ratio(squared.value - own, pair_weight)
-        totals = [self.share * x.sum() for x in (squared.value, 0.0 * own, own, gaps, pair_weight)]
+        gaps = _ratio(value - own, pair_weight)
+        totals = [self.share * x.sum() for x in (value, 0.0 * own, own, gaps, pair_weight)]
         return TableSums(*(map(float, totals) if isinstance(own, HOST) else totals))
 
 

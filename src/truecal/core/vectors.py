@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .arrays import LIBRARY, median, on_cpu, stable_order, to_device_of, top_class_and_value
+from .arrays import LIBRARY, median, on_cpu, to_device_of, top_class_and_value
 from .cells import Partition
 from .data import working_dtype
 from .edges import interval_index, nested, read_edges
@@ -44,8 +44,8 @@ class ArgmaxQuantile(CountedRule, VectorRule):
 
     def partition(self, reports: Array) -> Partition:
         top, confidence = top_class_and_value(reports)
-        order = stable_order(confidence)
-        order = order[stable_order(top[order])]
+        order = LIBRARY[type(confidence)].argsort(confidence, stable=True)
+        order = order[LIBRARY[type(top)].argsort(top[order], stable=True)]
         sizes = np.asarray(on_cpu(LIBRARY[type(top)].bincount(top, minlength=reports.shape[1])))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         cuts = tuple([to_device_of(_cuts_within(starts, sizes, m), reports) for m in self.counts or ()])

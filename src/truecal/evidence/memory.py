@@ -228,7 +228,7 @@ class _Work:
             return
         sample = self.inputs.sample(name)
         metric, headline, listed = self._with_counts(name, sample)
-        key = (sample.kind, metric.binning, metric.ties)
+        key = (sample.kind, metric.cells)
         if key not in self.shared:
             self.shared[key] = SampleCells(sample, metric.binning, metric.ties)
         frozen = BinnedSample(metric, sample, self.shared[key])
@@ -382,7 +382,7 @@ class _Work:
         names, every = zip(*loss_values_of(self.inputs), strict=True)
 
         def interval(losses: Losses) -> IntervalEstimate:
-            return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level)
+            return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level, test=False)
 
         means: Iterable[IntervalEstimate] = map(interval, every)
         if self.inputs.n_reports >= DISPATCH.parallel_views and isinstance(self.inputs.reports, HOST):

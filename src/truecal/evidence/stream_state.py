@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.arrays import compiled_loops
-from ..core.cut_score import ScoreCells, Sides, clusters
+from ..core.cut_score import SCORE_CELLS, Sides, clusters
 from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.locks import Shared, one_at_a_time
@@ -30,7 +30,6 @@ from .stream_table import StreamTable, check_cells, tally
 
 Key = tuple[str, Any]
 
-SCORE_CELLS = ScoreCells()
 MOST_BYTES = 4 << 30
 """The most memory that the sums of a stream may take: larger ones are refused before any of it is asked for."""
 

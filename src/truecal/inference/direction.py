@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -100,7 +101,7 @@ class MeanGap(Result):
     place: str = ""
     """What follows "too high" and "too low", such as "on the scale" of ordered classes."""
 
-    @property
+    @cached_property
     def direction(self) -> Direction:
         """The level and the spread, where they are clear."""
         pvalues = [p if p == p else 2.0 for p in (self.pvalue, self.spread_pvalue)]

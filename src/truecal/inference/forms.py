@@ -30,10 +30,8 @@ from ..core.arrays import (
     doubled,
     row_products,
     run_sums,
-    stable_order,
     to_device_of,
     top_class_and_value,
-    where_true,
 )
 from ..core.cells import block_bin
 from ..core.data import wide_blocks
@@ -63,7 +61,7 @@ def middle_cells(u: Array, order: Array, m: int) -> Array:
     n, ordered = len(u), u[order]
     new = ordered == ordered
     new[1:] = ordered[1:] != ordered[:-1]
-    starts = where_true(new)
+    starts = LIBRARY[type(new)].where(new)[0]
     ends = LIBRARY[type(u)].concatenate([starts[1:], 0 * starts[:1] + n])
     return block_bin(starts, ends, n, m)[new.cumsum(0) - 1]
 
@@ -91,7 +89,7 @@ def _class_cells(p: Array, m: int) -> Array:
     loops = compiled_loops("_spreads") if large and m < n else None
     if loops is None:
         for j in range(k):
-            order = stable_order(p[:, j])
+            order = xp.argsort(p[:, j], stable=True)
             code[order, j] = middle_cells(p[:, j], order, m) + j * m
         return code
     cuts = quantile_cuts(n, m)
@@ -129,13 +127,13 @@ class ScalarForms:
         xp, n = LIBRARY[type(u)], len(u)
         m = min(auto_bins(n, 1), _GRID)
         widths = (0.02, 0.1)
-        order = stable_order(u)
+        order = xp.argsort(u, stable=True)
         cells = [middle_cells(u, order, count) for count in (m, min(n, _GRID))]
         change = u != u
         change[0] = True
         for cell in cells:
             change[1:] |= cell[1:] != cell[:-1]
-        starts = where_true(change)
+        starts = xp.where(change)[0]
         ordered, w = u[order], None if weights is None else weights[order]
         one = xp.ones_like(u) if w is None else w
         where = run_sums(ordered, starts) / run_sums(xp.ones_like(u), starts)
@@ -147,7 +145,7 @@ class ScalarForms:
         own = cells[0][starts]
         change = own == own
         change[1:] = own[1:] != own[:-1]
-        first = where_true(change)
+        first = xp.where(change)[0]
         variance = run_sums(run_sums(one * one * ordered * (1 - ordered), starts), first)
         variance = xp.maximum(variance, 1e-12 * variance.max())  # a bin of certain rows that are wrong is loud
         apart = np.diff(where) if isinstance(u, HOST) else abs(where[:, None] - where)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core.arrays import stable_order
+from ..core.arrays import LIBRARY
 from ..core.rules import Quantile, auto_bins
 from ..core.types import Array, Groups
 from ..kinds.own_levels import NAME, AtOwnLevels, OwnLevels
@@ -87,7 +87,7 @@ class _Sums:
         """Cells of the forecasts alone; those of a middle or a width that all rows share are left out."""
         found = _Sums(own, w, [np.zeros(len(own), np.intp)], [""], auto_bins(len(own), 1))
         for name, value in (("prediction", own.middle), ("width", own.width)):
-            order, cell = stable_order(value), np.empty(len(own), np.intp)
+            order, cell = LIBRARY[type(value)].argsort(value, stable=True), np.empty(len(own), np.intp)
             cell[order] = middle_cells(value, order, found.m)
             if (cell != cell[0]).any():
                 found.cells.append(cell)

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from scipy.special import logit
 
-from ..core.arrays import doubled, stable_order, top_class_and_value
+from ..core.arrays import LIBRARY, doubled, top_class_and_value
 from ..core.rules import auto_bins
 from ..core.sample import Sample
 from ..core.types import Array, Groups
@@ -213,7 +213,7 @@ def _scalar_forms(u: Array, r: Array, w: Array, variance: Array, block: Array, b
         _of_rows(Form(prefix + "slope", RANK_ONE, True), r * x, variance * np.square(x), sizes[1], block, blocks),
     ]
     m = auto_bins(5 * blocks)
-    bins, order = np.empty(len(u), np.intp), stable_order(u)
+    bins, order = np.empty(len(u), np.intp), LIBRARY[type(u)].argsort(u, stable=True)
     bins[order] = middle_cells(u, order, m)
     weight, seen, expected, whole = (np.bincount(bins, y, m) for y in (w, r * r, variance, r))
     size = 100 * float(np.sqrt((np.square(whole) / np.where(weight > 0, weight, 1.0)).sum() / total))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -68,6 +68,7 @@ class Spread:
     """What U would be if the squared gap were 1 in every cell."""
     stretch: float = 1.0
     """By what variances of sums over units grow because neighbouring units depend on each other."""
+    _known: dict[float, tuple[float, float, float]] = field(default_factory=dict, init=False)
 
     def __sub__(self, other: Spread) -> Spread:
         """The spread of a difference on the same rows and blocks."""
@@ -114,13 +115,16 @@ class Spread:
 
     def interval(self, level: float) -> tuple[float, float, float]:
         """Low, high and standard error; where surprises are scarce as wide as evenly spread ones would make it."""
+        if level in self._known:
+            return self._known[level]
         v, whole = self.variances()
         root = np.sqrt(v)
         c = (max(whole - 2 * v, 0.0) + self.c0 * root) / (max(self.theta, 0.0) + root) if root > 0 else self.c0
         if self.pairs < SCARCE_PAIRS:
             v, c = max(v, self.even[0]), max(c, self.even[1])
         low, high = _solve(self.theta, v, c, self.quantile(level))
-        return low, high, float(np.sqrt(v + c * max(self.theta, 0.0)))
+        self._known[level] = low, high, float(np.sqrt(v + c * max(self.theta, 0.0)))
+        return self._known[level]
 
 
 def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, float, str]:

@@ -57,38 +57,28 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
         found = evaluations[name]
         if found.test is None and found.n_samples < FEWEST:
             standing = replace(standing, state="too few rows")
-        gaps, errors, views, rejected = found.gaps, found.errors, found.views, standing.state == "rejected"
-        if found.test is not None and standing.state in ("rejected", "not rejected"):
-            low = {
-                key: found.test.low_gap if gap is found.gap and (tested(key) or gap.name == OWN_LEVELS) else 0.0
-                for key, gap in gaps.items()
-            }
+        gaps, errors, views, test = found.gaps, found.errors, found.views, found.test
+        direction, rejected = found.direction, standing.state == "rejected"
+        shown = next((key for key, gap in gaps.items() if gap is found.gap), "")
+        if test is not None and standing.state in ("rejected", "not rejected"):
+            sure = {shown} if shown and (tested(shown) or gaps[shown].name == OWN_LEVELS) else set()
+            low = {key: test.low_gap if key in sure else 0.0 for key in gaps}
             gaps = {key: agreeing(gap, rejected, low[key]) for key, gap in gaps.items()}
-            if not rejected:
-                views = tuple([v if v.pvalue is not None else _not_rejected(v) for v in views])
             errors = tuple(
-                [_with_gap(row, gaps[row.error]) if row.headline and row.gap_low is not None else row for row in errors]
+                [_with_gap(row, gaps) if row.headline and row.gap_low is not None else row for row in errors]
             )
             if not rejected:
-                found = replace(found, direction=replace(found.direction, clear=0.0))
-        found = replace(found, gaps=gaps, errors=errors, views=views)
-        gap = found.gap if found.gap is not None and not found.gap.note and found.gap.high == found.gap.high else None
-        about: dict[str, Any] = (
-            {} if gap is None else {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS}
-        )
-        rows = found.about.row_word.replace("samples", "rows")
-        test = found.test
-        if test is not None and found.gap is not None:
-            points: dict[str, Any] = {
-                "gap": found.gap.points,
-                "low": found.gap.low,
-                "high": found.gap.high,
-                "note": found.gap.note,
-            }
-            test = replace(test, **points)
-        out[name] = replace(
-            found, test=test, standing=replace(standing, rows=f"{count_text(found.n_samples)} {rows}", **about)
-        )
+                views = tuple([v if v.pvalue is not None else _not_rejected(v) for v in views])
+                direction = replace(direction, clear=0.0)
+        gap, about = gaps.get(shown), dict[str, Any]()
+        if gap is not None and not gap.note and gap.high == gap.high:
+            about = {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS}
+        if test is not None and gap is not None:
+            test = replace(test, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
+        rows = f"{count_text(found.n_samples)} {found.about.row_word.replace('samples', 'rows')}"
+        standing = replace(standing, rows=rows, **about)
+        changed: dict[str, Any] = {"gaps": gaps, "errors": errors, "views": views, "direction": direction}
+        out[name] = replace(found, test=test, standing=standing, **changed)
     return out
 
 
@@ -96,9 +86,10 @@ def _not_rejected(view: ViewValue) -> ViewValue:
     return replace(view, gap=agreeing(view.gap, False, 0.0))
 
 
-def _with_gap(row: ErrorValue, gap: Gap) -> ErrorValue:
+def _with_gap(row: ErrorValue, gaps: Mapping[str, Gap]) -> ErrorValue:
     """The row in summaries with the interval that agrees with the test."""
-    return replace(row, gap=gap.points, gap_low=gap.low, gap_high=gap.high)
+    gap = gaps.get(row.error)
+    return row if gap is None else replace(row, gap=gap.points, gap_low=gap.low, gap_high=gap.high)
 
 
 def tested(error: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,6 @@ from . import plain as kernels
 
 Tables = tuple[BinTable, ...]
 _FEW_CELLS, _TILE_REPORTS = 1 << 20, 1 << 20
-
-
-@lru_cache(maxsize=64)
-def single_rules(rule: BinningRule, ties: str) -> tuple[BinningRule, ...]:
-    """The rule of each table: at one bin count, with its treatment of ties."""
-    if not hasattr(rule, "ties"):
-        return rule.each()
-    # every rule with ties is a dataclass
-    return tuple(replace(one, ties=ties) for one in rule.each())  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Builder:
 
     @cached_property
     def rules(self) -> tuple[BinningRule, ...]:
-        return single_rules(self.rule, self.ties)
+        return self.rule.singles(self.ties)
 
     def table(self, c: int, sums: Sequence[Array] | Array, variance: Array, **more: Any) -> BinTable:
         """A table of the (count, outcome, residual, residual²) sums of some views, at bin count number c."""
@@ -173,16 +164,17 @@ class Builder:
             return
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)
-        if cuts is not None:
-            yield self._shared_cut_tables(reports, marked, cuts)
-            return
         reports.sort(axis=1)
-        if rule.fixed:
-            yield self._sorted_interval_tables(reports, marked)
-            return
-        for row, own in zip(reports, marked, strict=True):
-            cuts = Cuts.of(rule.cuts(row), len(row))  # type: ignore[attr-defined]  # a rule of ranks
-            yield self._shared_cut_tables(row[None, :], [own], cuts)
+        if cuts is not None:
+            yield self._coarsened(self._segments(reports, marked, [cuts.all] * len(reports), self.ties), cuts)
+        elif rule.fixed:  # edges become cuts of the sorted reports, which never split equals
+            union = self._union()
+            ends = [np.searchsorted(row, union[1:-1], side="right") for row in reports]
+            yield self._interval_tables(union, list(self._segments(reports, marked, ends, "together").sums))
+        else:
+            for row, own in zip(reports, marked, strict=True):
+                cuts = Cuts.of(rule.cuts(row), len(row))  # type: ignore[attr-defined]  # a rule of ranks
+                yield self._coarsened(self._segments([row], [own], [cuts.all], self.ties), cuts)
 
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
@@ -275,18 +267,13 @@ class Builder:
             part.sort()
         return own, np.concatenate([[0], ends])
 
-    def _shared_cut_tables(self, reports: Array, marked: Sequence[tuple[Array, bool]], cuts: Cuts) -> Tables:
-        """Views whose cuts are the same positions: one pass over the union of all cuts, then runs of segments."""
-        reports.sort(axis=1)
-        segments = kernels.stack_segments(
-            [
-                kernels.indicator_segments(
-                    row, marks, cuts.all, ties=self.ties, complement=complement, squares=self.squares
-                )
-                for row, (marks, complement) in zip(reports, marked, strict=True)
-            ]
-        )
-        return self._coarsened(segments, cuts)
+    def _segments(
+        self, ordered: Sequence[Array], marked: Sequence[tuple[Array, bool]], cuts: Sequence[Array], ties: str
+    ) -> kernels.RunSums:
+        """The sums between the cuts of each view, from sorted values."""
+        views = zip(ordered, marked, cuts, strict=True)
+        segments = partial(kernels.indicator_segments, ties=ties, squares=self.squares)
+        return kernels.stack_segments([segments(row, own, cut, complement=rest) for row, (own, rest), cut in views])
 
     def _compiled_tables(self, columns: slice, cuts: Cuts) -> Tables:
         """The same in compiled loops."""
@@ -311,24 +298,6 @@ class Builder:
             return kernels.run_sums(np.asarray(sums), starts)
         residual = kernels.run_sums(sums[2], starts)
         return residual[:, :0], residual[:, :0], residual
-
-    def _sorted_interval_tables(self, ordered: Array, marked: Sequence[tuple[Array, bool]]) -> Tables:
-        """A few views over many fixed intervals: edges become cuts of the sorted reports, which never split equals."""
-        union = self._union()
-        segments = kernels.stack_segments(
-            [
-                kernels.indicator_segments(
-                    row,
-                    marks,
-                    np.searchsorted(row, union[1:-1], side="right"),
-                    ties="together",
-                    complement=complement,
-                    squares=self.squares,
-                )
-                for row, (marks, complement) in zip(ordered, marked, strict=True)
-            ]
-        )
-        return self._interval_tables(union, list(segments.sums))
 
     # -- weights, real outcomes, row order, vectors: the cells that inference uses -------------------------------------
 
@@ -371,7 +340,7 @@ class Builder:
         weight, _, residual, own, weight_sq = np.moveaxis(atoms, 1, 0)
         atoms = atoms.reshape(len(atoms), -1)
         shares = None if self.sample.shares is None else self.sample.shares[columns]
-        edges, tables = self.edges if self.few_edges else (), []
+        edges, tables = () if self.rule.open or not self.few_edges else self.edges, []
         for c, bins in enumerate(cells.bins):
             sums = bins.table(atoms).reshape(5, views, -1)
             variance, of_weight = np.zeros_like(sums[0]), None

@@ -23,7 +23,6 @@ from ..core.rules import BinCounts, BinningRule, resolve_ties
 from ..core.sample import Sample, Totals
 from ..core.table import BinTable, TableSums
 from ..core.types import Array
-from .building import single_rules
 from .scores import squares_and_gap
 from .tabulate import moments, raw_error_sums, whole_tables
 
@@ -174,6 +173,11 @@ class CalibrationError:
         return self.binning.counts or (self.binning.n_cells,)
 
     @cached_property
+    def cells(self) -> str:
+        """What tells the cells of errors of one property apart."""
+        return f"{self.binning!r}, {self.ties}"
+
+    @cached_property
     def ties(self) -> str:
         """How equal reports at a quantile boundary are treated."""
         return resolve_ties(self.binning, self.norm)
@@ -249,7 +253,7 @@ class CalibrationError:
             raise ValueError(f"expected a table of {self.property.kind} predictions, got one of {table.kind}")
         if table.rows == 0:
             raise ValueError("the table is empty: expected at least one row")
-        wanted = single_rules(self.binning.at(table.rows, table.views), self.ties)
+        wanted = self.binning.at(table.rows, table.views).singles(self.ties)
         if table.rule not in wanted:
             raise ValueError(f"expected a table of the cells of {wanted[0]!r}, got one of {table.rule!r}")
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.cut_score import CELLS, ScoreCells, Sides, both_sides, clusters, gap_over_cuts
+from ..core.cut_score import CELLS, SCORE_CELLS, Sides, both_sides, clusters, gap_over_cuts
 from ..core.dispatch import DISPATCH, Dispatch
 from ..core.edges import interval_index
 from ..core.sample import Sample
@@ -32,16 +32,16 @@ def squares_and_gap(
     sample: Sample, left_out: Sides | None = None, dispatch: Dispatch = DISPATCH
 ) -> tuple[float, float]:
     """Σ w|r|² and the squared gap averaged over cuts, both summed over views."""
-    sample = measurable(score_sample(sample), ScoreCells())
+    sample = measurable(score_sample(sample), SCORE_CELLS)
     if sample.rows == 1:  # no pair
         return float(sample.residual_sq.sum()) if sample.weights is None else sample.totals.residual_sq, 0.0
     if left_out is not None:
-        (table,) = stacked_tables(sample, ScoreCells(), "together", dispatch=dispatch)
+        (table,) = stacked_tables(sample, SCORE_CELLS, "together", dispatch=dispatch)
         found = [(table.loss_total, gap_over_cuts(table, left_out))]
     else:
         found = map_tables(
             sample,
-            ScoreCells(),
+            SCORE_CELLS,
             "together",
             lambda tables: (tables[0].loss_total, gap_over_cuts(tables[0])),
             squares=True,
@@ -86,7 +86,7 @@ def _by_view(sample: Sample, group: Array, number: int) -> Iterator[tuple[Array,
 
 def view_cells(sample: Sample) -> Iterator[Array]:
     """The cell of the score of each row, view by view."""
-    (edges,) = ScoreCells().edges(sample.bounds, sample.dtype)
+    (edges,) = SCORE_CELLS.edges(sample.bounds, sample.dtype)
     return (interval_index(sample.view(j).astype(sample.dtype, copy=False), edges) for j in range(sample.views))
 
 

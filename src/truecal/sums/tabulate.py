@@ -82,7 +82,7 @@ def stacked_tables(
 
 def measurable(sample: Sample, rule: BinningRule) -> Sample:
     """The sample where the rule is measured: predictions on a GPU come to the CPU for rules that are only there."""
-    if not sample.tensors or (device_backend().has(rule) and sample.shares is None):
+    if not sample.tensors or (rule.on_device and sample.shares is None):
         return sample
     return sample.on_host()
 

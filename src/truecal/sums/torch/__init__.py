@@ -10,7 +10,6 @@ from .bins import counted as counted
 from .bins import point_sums as point_sums
 from .bins import run_sums as run_sums
 from .device_tables import as_numbers as as_numbers
-from .device_tables import has as has
 from .device_tables import on_host as on_host
 from .device_tables import tables as tables
 from .quick import raw_error_sums as raw_error_sums

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ...core.data import working_dtype
 from ...core.edges import covered
-from ...core.rules import BinningRule
 from ...core.sample import Sample
 from ...core.table import BinTable, TableSums
 from .bins import Cut, summed, table_between, vector_tables, weight_sq, zeros_like
@@ -41,11 +40,6 @@ def _bins(build: Any) -> int:
     """How many quantile bins a view has at all counts together, which may be more than rows; 0 for other rules."""
     rule = build.rule
     return sum(min(m, build.sample.rows) for m in rule.counts or ()) if rule.open else 0
-
-
-def has(rule: BinningRule) -> bool:
-    """Whether the rule is measured here; frozen cells of single views and classes are left to numpy."""
-    return rule.on_device
 
 
 def on_host(table: BinTable) -> BinTable:
