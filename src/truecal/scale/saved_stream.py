@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import averages, rules, vectors
-from ..core.cut_score import Sides
+from ..core.cut_score import SCORE_CELLS, Sides
 from ..core.data import check_positive_int, shown
 from ..core.properties import Property
 from ..core.result import plain
@@ -22,7 +22,6 @@ from ..core.types import Array
 from ..evidence.kept_rows import KeptRows
 from ..evidence.stream_losses import LossSums, summed_losses
 from ..evidence.stream_plan import StreamEntry
-from ..evidence.stream_state import SCORE_CELLS
 from ..evidence.stream_table import BLOCK_SUMS, SUMS, Blocks, StreamTable, edges_of
 from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
 from ..kinds.numbers import Distribution

@@ -174,7 +174,7 @@ class Builder:
         else:
             for row, own in zip(reports, marked, strict=True):
                 cuts = Cuts.of(rule.cuts(row), len(row))  # type: ignore[attr-defined]  # a rule of ranks
-                yield self._coarsened(self._segments([row], [own], [cuts.all], self.ties), cuts)
+                yield self._coarsened(self._segments(row[None], [own], [cuts.all], self.ties), cuts)
 
     def plain_points(self, columns: slice) -> Iterator[PointSums]:
         """The sums of averages over cuts, view by view, from sorted values."""
@@ -268,7 +268,7 @@ class Builder:
         return own, np.concatenate([[0], ends])
 
     def _segments(
-        self, ordered: Sequence[Array], marked: Sequence[tuple[Array, bool]], cuts: Sequence[Array], ties: str
+        self, ordered: Array, marked: Sequence[tuple[Array, bool]], cuts: Sequence[Array], ties: str
     ) -> kernels.RunSums:
         """The sums between the cuts of each view, from sorted values."""
         views = zip(ordered, marked, cuts, strict=True)

@@ -8,13 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
+from ...core.cut_score import SCORE_CELLS
 from ...core.data import shown
 from ...core.properties import Property
 from ...core.sample import Totals
 from ...core.table import BinTable
 from ...core.types import Array
 from ...evidence.stream_losses import LossSums
-from ...evidence.stream_state import SCORE_CELLS
 from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
 from ...results.comparison import Comparison
