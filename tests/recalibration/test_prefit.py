@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
@@ -28,6 +29,7 @@ import truecal as tc
 from closeness import assert_close
 from recalibration_cases import MAPS
 from truecal.recalibration.base import Recalibrator
+from truecal.recalibration.guard import judge
 from truecal.recalibration.prefit import METHODS
 
 NAMES = np.array(["ant", "bee", "cat"])
@@ -202,20 +204,40 @@ def test_a_map_can_be_forced_and_the_guard_still_reports():
     assert "nats of log loss per unseen row" in repr(forced.guard_)
 
 
+def test_the_guard_keeps_no_map_because_a_rare_event_has_not_come():
+    """A map that calls it impossible gains a little in every row seen."""
+    s = np.random.default_rng(1).normal(-4, 0.5, 50)
+    p = expit(s)
+    before, after = (np.column_stack([1 - u, u]) for u in (p, p / 100))
+    found = judge("map", np.zeros(50, int), before, after)
+    assert found.gain > 0.01 and not found.keeps
+
+
 def test_the_guard_is_the_gain_in_five_folds():
     s, y = calibrated_logits(203, np.random.default_rng(3), 2.0)
     weight = np.random.default_rng(0).integers(1, 4, len(s)).astype(float)
     found = tc.calibrate(Logit(), s[:, None], y, sample_weight=weight).guard_
     fold = np.random.default_rng(0).permutation(len(y)) % 5
-    gain = np.empty(len(y))
+    gain, either = np.empty(len(y)), np.empty((len(y), 3))
     for f in range(5):
         fit = fold != f
         t = tc.TemperatureScaling().fit(s[fit], y[fit], weight[fit]).temperature_
         sign = np.where(y[~fit] == 1, -1, 1) * s[~fit]
         gain[~fit] = np.logaddexp(0, sign) - np.logaddexp(0, sign / t)
-    mean = np.average(gain, weights=weight)
-    error = np.sqrt(np.square(weight * (gain - mean)).sum() * len(y) / (len(y) - 1)) / weight.sum()
-    assert (found.gain, found.standard_error) == (pytest.approx(mean, rel=1e-6), pytest.approx(error, rel=1e-6))
+        z = s[~fit]
+        each = (np.logaddexp(0, way * z) - np.logaddexp(0, way * z / t) for way in (1, -1))
+        either[~fit] = np.column_stack([*each, (expit(z) + expit(z / t)) / 2])
+    mean, chance = np.average(gain, weights=weight), either[:, 2]
+    high, low = either[:, :2].max(axis=1), either[:, :2].min(axis=1)
+    counts = weight * chance * (1 - chance) * (high - low)
+    high, low = np.average(high, weights=counts), np.average(low, weights=counts)
+    extra = np.square(weight).sum() / weight.sum()  # half a row at either end
+    total = weight.sum() + extra
+    centre = (weight @ gain + extra * (high + low) / 2) / total
+    squares = np.square(weight * (gain - centre)).sum() + extra**2 / 2 * ((high - centre) ** 2 + (low - centre) ** 2)
+    factor = student.isf((1 - 0.6827) / 2, weight.sum() ** 2 / np.square(weight).sum() - 1)
+    error = mean - (centre - factor * np.sqrt(squares) / total)
+    assert (found.gain, found.standard_error) == (pytest.approx(mean, rel=1e-6), pytest.approx(error, rel=1e-4))
 
 
 def test_clones_and_copies_keep_the_classifier():

@@ -37,7 +37,7 @@ NONE, OFFSET, TEMPERATURE, BOTH, REFIT = "none", "offset", "temperature", "tempe
 _FORMAT, _VERSION = "truecal map", 1
 _LARGEST_FILE = 1 << 24
 _STEEP, _FAR = (0.05, 20.0), (-8.0, 8.0)
-_FLOOR = 1e-12
+LEAST_PROBABILITY = 1e-12
 _LARGEST, _MOST_CLASSES = 1e9, 1_000_000  # of maps that are read
 
 
@@ -277,7 +277,7 @@ def _worse(difference: Array) -> bool:
 def log_losses(y: Array, p: Array) -> Array:
     """The cross-entropy of each row, of the probability of one event or of all classes; 27.6 nats at most."""
     own = np.where(y == 1, p, 1 - p) if p.ndim == 1 else p[np.arange(len(y)), y]
-    return np.asarray(-np.log(np.maximum(own, _FLOOR)))
+    return np.asarray(-np.log(np.maximum(own, LEAST_PROBABILITY)))
 
 
 # -- fits --------------------------------------------------------------------------------------------------------------
@@ -310,7 +310,10 @@ def with_line(p: Array, slope: float, offset: float) -> Array:
 def _map_text(fitted: PredictionMap, p: Array) -> str:
     """The text of a map of rows; a temperature or an offset of one probability with its standard error."""
     if fitted.name == TEMPERATURE:
-        x, b = (logit(np.clip(p, _FLOOR, 1 - _FLOOR)) if p.ndim == 1 else _logs(p)), fitted.slopes[0]
+        x, b = (
+            (logit(np.clip(p, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)) if p.ndim == 1 else _logs(p)),
+            fitted.slopes[0],
+        )
         q = fitted.apply(p)
         spread = x**2 * q * (1 - q) if p.ndim == 1 else (q * x**2).sum(axis=1) - (q * x).sum(axis=1) ** 2
         error = 1 / np.sqrt(max(float(spread.sum()), 1e-12)) / b**2
@@ -322,7 +325,7 @@ def fit_line(y: Array, p: Array, slope: bool, offset: bool) -> tuple[float, floa
     """b and s of least cross-entropy in logit q = b·logit p + s, 1 and 0 where they are not to be fitted."""
     if not (slope or offset):
         return 1.0, 0.0
-    x = np.clip(logit(np.clip(p, _FLOOR, 1 - _FLOOR)), -28, 28)
+    x = np.clip(logit(np.clip(p, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)), -28, 28)
 
     def value(parameters: Array) -> tuple[float, Array]:
         b, s = parameters
@@ -386,4 +389,4 @@ def _monotone(kind: str, y: Array, p: Array) -> PredictionMap:
 
 
 def _logs(p: Array) -> Array:
-    return np.log(np.maximum(p.astype(np.float64), _FLOOR))
+    return np.log(np.maximum(p.astype(np.float64), LEAST_PROBABILITY))
