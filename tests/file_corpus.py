@@ -446,6 +446,18 @@ TWINS: dict[str, Twin] = {
         "classes",
     ),
     "percent.jsonl": Twin(lines({"label": int(y), "prob": p} for y, p in zip(Y, percent(P), strict=True))),
+    "average.csv": Twin(
+        {"actual": np.array(["Average", "Flop", "Hit"])[CLASS], **three("probability_{}", ("Average", "Flop", "Hit"))},
+        "classes",
+    ),
+    "two_events.csv": Twin(
+        {"y_true": Y, "proba_churn": P, "proba_lost_cause": P**2},
+        refused="if they are models, run: truecal compare two_events.csv --columns proba_churn,proba_lost_cause",
+    ),
+    "models_of_classes.csv": Twin(
+        {"future": CLASS, **three("prob_{}_xgb"), **three("prob_{}_svm", values=THREE[:, ::-1])},
+        refused="--columns prob_setosa_xgb,prob_versicolor_xgb,prob_virginica_xgb",
+    ),
     "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from truecal.io.column_rules import (
@@ -46,8 +46,10 @@ from truecal.io.roles import (
     meaning,
     peeked,
     polarity,
+    says_model,
     says_prediction,
     scale_of,
+    stripped,
     sum_to_one,
 )
 
@@ -141,6 +143,7 @@ class _Search:
         """Two columns or more whose names differ by the class: prob_cat, cat_prob, P(x=cat), logit_cat, score_cat."""
         said = {n: means for n, form in self.forms.items() if (means := meaning(n)) and means.rest and form != VECTOR}
         said = {n: m for n, m in said.items() if self.forms[n] == NUMBER or (m.scale and m.word != "p")}
+        said |= self._called_as_noise(said)
         columns = {key_of(n) for n in (*self.forms, *self.labels.names)}
         others = {n: m for n, m in said.items() if m.family[1] != "after" or key_of(m.rest) not in columns}
         if not sum_to_one(self._facts(said), list(said)):  # p_churn beside churn is no class
@@ -168,9 +171,24 @@ class _Search:
         _, members = wanted.popitem()
         means = next(iter(members.values()))
         where = "suffix" if means.family[1] == "before" else "prefix"
-        return self._found(
-            tuple(members), f"by the {where} {quote(means.word)}", means.scale, self._class_names(members)
-        )
+        classes = tuple(each.rest for each in members.values())
+        check_names(self.request.path, classes, "class")
+        return self._found(tuple(members), f"by the {where} {quote(means.word)}", means.scale, classes)
+
+    def _called_as_noise(self, said: Mapping[str, Meaning]) -> dict[str, Meaning]:
+        """The class of a family whose name is a word that other names have for nothing, as Average: without it the
+        family does not sum to 1."""
+        for name in self._having(NUMBER):
+            means = meaning(name)
+            text = "" if means is None or means.rest else name[name.lower().find(means.word) + len(means.word) :]
+            if means is None or not text:
+                continue
+            family = (means.said, "after", means.word)
+            members = [other for other, each in said.items() if each.family == family]
+            facts = self._facts([*members, name])
+            if members and not sum_to_one(facts, members) and sum_to_one(facts, [*members, name]):
+                return {name: means._replace(rest=text.strip(" _.:()"), family=family)}
+        return {}
 
     def _has_numbers(self, name: str) -> bool:
         """Whether a column has numbers, or text with numbers among it, so that a typo in it is worth a message."""
@@ -188,7 +206,7 @@ class _Search:
             return True
         fractions = [f for f in facts.values() if f.numbers is not None]
         rough = bool(fractions) and abs(sum(float(f.numbers.mean()) for f in fractions) % 99 - 1) < 0.1
-        if 0 < len(self._own_targets(list(members))) < len(members):
+        if 0 < len(self._own_targets(list(members))) < len(members) or self._classes_of_a_model(list(members)):
             return False
         return key[0] != "weak" and (rough or (key[1] == "after" and not self._two_valued(any_column=True)))
 
@@ -559,6 +577,10 @@ class _Search:
             return self.request.refuse(
                 f"expected one {self.what} of predictions, found {both}: {how}{self._gaps(found)}"
             )
+        if group := self._classes_of_a_model(found):
+            how = f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(','.join(group))}"
+            what = f"expected one model, found the classes of several in {listing(found)}"
+            return self.request.refuse(f"{what}: for one of them {how}{self._gaps(group)}")
         columns = shlex.quote(",".join(found)) + self._gaps(found)
         how = f"name one with {COLUMNS_OPTION}; if they are models, run: truecal compare "
         how += f"{shlex.quote(self.request.path)} --columns {columns}"
@@ -575,7 +597,20 @@ class _Search:
             return False
         models = [m.rest for m in said]
         targets = {key_of(name) for name in (*self.forms, *self.labels.names)}
-        return self._two_valued(any_column=True) and not targets & set(map(key_of, models))
+        alike = stripped(models) != tuple(models) or any(map(says_model, models)) or all(len(m) <= 3 for m in models)
+        return alike and self._two_valued(any_column=True) and not targets & set(map(key_of, models))
+
+    def _classes_of_a_model(self, found: Sequence[str]) -> list[str]:
+        """Of columns such as prob_yes_rf, prob_no_rf, prob_yes_svm, prob_no_svm, those of the first model."""
+        words = [re.split(r"[_. ]+", m.rest) for name in found if (m := meaning(name)) is not None]
+        for end in (-1, 0) if len(words) == len(found) else ():
+            groups: dict[str, list[str]] = {}
+            for name, each in zip(found, words, strict=True):
+                groups.setdefault(each[end], []).append(name)
+            whole = [group for group in groups.values() if sum_to_one(self._facts(group), group)]
+            if whole and len(groups) > 1 and len({len(group) for group in groups.values()}) == 1:
+                return whole[0]
+        return []
 
     def _own_targets(self, found: Sequence[str]) -> dict[str, str]:
         """The columns of outcomes of several probabilities that are of different events: y_a of p_a, and y_b of p_b."""

@@ -248,6 +248,20 @@ _MODEL_WORDS = "y yhat pred preds predict predicted prediction predictions model
 _OF_A_MODEL = frozenset(_MODEL_WORDS.split())
 
 
+_KINDS_OF_MODELS = (
+    "model lr rf xgb xgboost lgb lgbm lightgbm catboost svm svc knn nb dt gb gbm mlp nn ann dnn cnn rnn lstm gru bert",
+    "roberta distilbert electra gnn gcn gat vit resnet logistic regression linear forest tree random gradient boosting",
+    "boost adaboost bayes naive ridge lasso ensemble blend blending stack stacking stacked meta fusion voting raw cal",
+    "calibrated uncalibrated platt isotonic std tta base baseline elo glm logit bagging transformer",
+)
+_MODELS = frozenset(" ".join(_KINDS_OF_MODELS).split())
+
+
+def says_model(name: str) -> bool:
+    """Whether a word of a name is a kind of model, or a step that makes one of another."""
+    return any(token[0].lower() in _MODELS for token in _TOKEN.finditer(name))
+
+
 def says_prediction(name: str) -> bool:
     """Whether a word of a name says that a model gave the numbers, as in y_score and predicted_score."""
     return any(token[0].lower() in _OF_A_MODEL for token in _TOKEN.finditer(name))

@@ -78,7 +78,8 @@ def settled(
     if len(good) > 1 and any(not _equal(values[good[0]], values[name]) for name in good[1:]):
         strong = [name for name in good if is_called(name, "truth")]
         if len(strong) != 1 or decisions:
-            raise request.refuse(f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}")
+            how = f"name one with {LABEL_OPTION}, such as --label-column {shlex.quote(good[0])}"
+            raise request.refuse(f"expected one label column, found {listing(good)}: {how}")
         raise request.refuse(
             f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}, such as "
             f"--label-column {strong[0]}"
