@@ -107,7 +107,8 @@ def _side_values(source: Source, name: str, one: str, other: str, wanted: str) -
     found = source.values(wanted)
     if wanted != name:
         return found
-    sides = _sides(*(v.tolist() for v in (found, source.values(one), source.values(other))), stripped((one, other)))
+    both = source.values(one).tolist(), source.values(other).tolist()
+    sides = _sides(found.tolist(), *both, stripped((one, other)))
     return found if sides is None else np.array(sides, dtype=object)
 
 
