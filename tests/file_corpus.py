@@ -458,6 +458,7 @@ TWINS: dict[str, Twin] = {
         {"future": CLASS, **three("prob_{}_xgb"), **three("prob_{}_svm", values=THREE[:, ::-1])},
         refused="--columns prob_setosa_xgb,prob_versicolor_xgb,prob_virginica_xgb",
     ),
+    "scored.csv": Twin({"voltage": AGE / 100, "temp": FEATURES["income"], "odd": Y, "odd_pred": D, "odd_score": P}),
     "signed.csv": Twin({**three("p_{}", (-1, 0, 1)), "result": CLASS - 1}, "classes"),
     "fractions.csv": Twin({"y_true": SHARES, "y_pred": P}, refused="may be numbers that were predicted"),
     "one_of_scores.csv": Twin(

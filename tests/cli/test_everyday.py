@@ -98,6 +98,16 @@ def test_a_label_column_is_suggested(folder: Path, truecal: Run) -> None:
     assert code == 0
 
 
+def test_rows_of_several_models_are_measured_apart(folder: Path, truecal: Run) -> None:
+    p = np.random.default_rng(0).random(60)
+    one = pd.DataFrame({"y_true": (p > np.random.default_rng(1).random(60)).astype(int), "y_prob": p})
+    pd.concat([one.assign(model="a"), one.assign(model="b", y_prob=p**2)]).to_csv("stacked.csv", index=False)
+    code, _, err = truecal("evaluate", "stacked.csv", *FAST)
+    assert code == 1 and "run: truecal evaluate stacked.csv --by model" in err
+    code, out, _ = truecal("evaluate", "stacked.csv", "--by", "model", *FAST)
+    assert code == 0 and "\na " in out and "\nb " in out
+
+
 @pytest.mark.slow
 def test_options_of_reading(folder: Path, truecal: Run) -> None:
     frame = pd.read_csv("sharp.csv")

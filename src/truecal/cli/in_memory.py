@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Self
 
+from truecal.io.failures import failure, quote
 from truecal.kinds.inputs import Progress
 
 from .common import read
@@ -25,7 +27,12 @@ class InMemory:
     def of(cls, asked: Asked) -> Self:
         asked.refuse(["--thresholds", "--levels"], "needs --task distribution")
         asked.refuse(TIMES, "needs --task survival")
-        return cls(asked, read(asked.files, asked.reading))
+        loaded = read(asked.files, asked.reading)
+        if (column := loaded.first.stacked) and asked.measuring.by is None:
+            path = loaded.first.path
+            how = f"run: truecal evaluate {shlex.quote(path)} --by {shlex.quote(column)}"
+            raise failure(path, f"the column {quote(column)} names several models, which have as many rows each: {how}")
+        return cls(asked, loaded)
 
     def measure(self, progress: Progress | None) -> Measured:
         asked, loaded = self.asked, self.loaded

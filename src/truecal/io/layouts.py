@@ -231,7 +231,7 @@ class _Search:
         ):  # p counts when nothing else could be a class
             said = {n: found for n, found in said.items() if n.lower() != "p"}
         alone = {n: m for n, m in said.items() if not m.rest or polarity(m.rest)}
-        alone = {} if self._own_targets(list(said)) else alone
+        alone = {} if len(alone) > 1 or self._own_targets(list(said)) else alone
         facts = self._facts(said) if not alone else {}
         alone = alone or {n: m for n, m in said.items() if n not in facts or facts[n].in_unit or m.scale == "logits"}
         if self._marks() and len(alone) == 1 and not self.labels.names and not self._marks_by_labels():
@@ -379,7 +379,9 @@ class _Search:
         )
         others = plain_names(name for name in self._having(NUMBER) if name not in numbers)
         if not set(others) <= set(called(others, "weak label")):  # some of which may be features
-            numbers = [n for n, f in self._facts(filter(says_prediction, numbers)).items() if f.is_fraction]
+            decided = [n for n in numbers if any(self._decides(n, said) for said in self.forms if is_prediction(said))]
+            numbers = [n for n in numbers if n in decided or says_prediction(n)]
+            numbers = [n for n, f in self._facts(numbers).items() if f.is_fraction]
         found = vectors or [n for n in numbers if not is_called(n, "confidence")]
         if len(found) > 1:
             raise self._several(found)

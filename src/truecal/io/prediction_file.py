@@ -38,7 +38,8 @@ class Predictions:
     `notes` tell what was read and by which rule; `unused` names the columns or keys of which nothing was. `rows` are
     the rows of the file that were kept, where some of its `n_rows` rows have no prediction and were dropped. `keys` are
     the columns by which rows of other files can be matched; `groups` the image or sequence that each row is from;
-    `features` columns for segments that the format knows by itself; `facts` what a compiled pass found of each row.
+    `features` columns for segments that the format knows by itself; `stacked` the column that says which of several
+    models each row is of; `facts` what a compiled pass found of each row.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Predictions:
     keys: Keys | None = field(default=None, repr=False)
     groups: Indices | None = None
     features: dict[str, Any] | None = field(default=None, repr=False)
+    stacked: str = ""
     facts: Any = field(default=None, repr=False)
 
     @property

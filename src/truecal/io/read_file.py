@@ -391,7 +391,7 @@ def _judge(name: str, request: Request, parts: FileParts, given: Given) -> Predi
 
 def _about(parts: FileParts, notes: list[str]) -> dict[str, Any]:
     """Notes and features of a file, whatever it holds."""
-    same = ("unused", "can_label", "rows", "n_rows", "groups")
+    same = ("unused", "can_label", "rows", "n_rows", "groups", "stacked")
     return {"notes": tuple(notes), **{name: getattr(parts, name) for name in same}}
 
 
@@ -481,7 +481,7 @@ def _against(request: Request, parts: FileParts, given: Given, numbers: Any, y_t
     told = given is not None or parts.told or request.positive is not None or not parts.label or parts.what == "key"
     if request.proba_columns is None and numbers.ndim == 1 and parts.layout.kind == "probabilities":
         check_is_of_one(request, parts.layout.columns[0] if parts.layout.columns else "", numbers, y_true)
-    weak = parts.weak and not told
+    weak = parts.label if parts.weak and not told else ""
     return check_not_below_chance(request, numbers, y_true, parts.label_where or "the labels", told, weak)
 
 

@@ -34,6 +34,7 @@ _CALLED = {
     "samples": "answers answer samples responses response completions completion generations",
     "id": "id ids index idx row rowid sample_id doc_id row_index inst",
     "weight": "weight weights sample_weight sample_weights w case_weight",
+    "model": "model model_name classifier algorithm estimator method model_id",
     "split": "split fold folds cv_fold dataset_split subset usage partition resample version "
     "model model_name classifier algorithm estimator method",
     "class": "class class_name class_id category candidate choice option outcome output_type_id",

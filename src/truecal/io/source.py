@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -130,6 +131,7 @@ class FileParts:
     what: str = "column"
     unordered: bool = False
     can_label: tuple[str, ...] = ()  # columns whose values would do as labels, where none were found
+    stacked: str = ""  # the column that says which of several models each row is of
     batch: bool = False  # of a table whose columns were found before
     facts: Any = None  # of rows, as `sums.compiled_columns` has them, where they are known
 
@@ -243,6 +245,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         weak=found.labels.weak,
         what=what,
         can_label=found.labels.can,
+        stacked="" if batch else _stacked(found, source.peek),
     )
     if source.dense is not None and len(numbers) == np.prod(source.dense.rows):
         groups = source.dense.groups() if source.dense.rows[0] > 1 else None
@@ -283,6 +286,17 @@ def _beside(found: Found, peek: Peek | None) -> list[str]:
         elif name in ids and not each.is_fraction and 1 < len(each.distinct) < each.rows - each.missing:
             notes.append(f"values of {quote(name)} repeat: pass --groups {name} if rows of one are not independent")
     return notes
+
+
+def _stacked(found: Found, peek: Peek | None) -> str:
+    """The column whose values are models that have as many rows each."""
+    names = called(found.forms, "model")
+    rows = (None if peek is None or not names else peek(names)) or {}
+    for name, values in rows.items():
+        counts = Counter(map(str, values)).values()
+        if 1 < len(counts) <= MOST_PARTS and min(counts) > 1 and max(counts) <= 1.1 * min(counts) + 2:
+            return name
+    return ""
 
 
 MOST_PARTS = 50

@@ -107,14 +107,14 @@ def check_is_of_one(request: Request, name: str, p: Floats, y: Any) -> None:
     )
 
 
-def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool, weak: bool) -> str:
-    """Refuse labels that the predictions are against, or, where the name of their column is `weak`, that have nothing
-    to do with them; the sentence to print where the caller named them."""
+def check_not_below_chance(request: Request, numbers: Floats, y: Any, where: str, told: bool, weak: str) -> str:
+    """Refuse labels that the predictions are against, or, where `weak` names a column that may be another one, that
+    have nothing to do with them; the sentence to print where the caller named them."""
     z = agreement(numbers, y)
     if weak and z is not None and -AGREE < z < RELATED and len(y) >= FEWEST_ROWS:
         raise request.refuse(
             f"no relation between the predictions and {where}, which may be something else: if it has the labels, pass "
-            f"{LABEL_OPTION} with its name; otherwise pass --labels FILE"
+            f"--label-column {shlex.quote(weak)}; otherwise pass --labels FILE"
         )
     if z is None or z > -AGREE:
         return ""
