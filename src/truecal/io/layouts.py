@@ -71,7 +71,7 @@ def find_layout(
         return search.named(forms)
     if request.odds:
         return search.odds() or search.nothing()
-    return search.with_codes(
+    return (
         search.by_vector_name()
         or search.by_family()
         or search.by_scalar_name()
@@ -124,12 +124,9 @@ class _Search:
         classes = None if len(wanted) == 1 else self._class_names(wanted) or wanted
         if self.request.odds and classes is not None:
             classes = _odds_names(classes)
-        if len(wanted) == 1 and self.request.told is None and everything[wanted[0]] == NUMBER and not self._marks():
-            if self._is_confidence(wanted[0]):
-                return self.top_label() or self.nothing()
-            if (prediction := self._prediction(wanted[0])) is not None:
-                of = self._decides(wanted[0], prediction) or ""
-                return replace(self._found(wanted, "named by proba_columns", scale_of(wanted[0])), of=of)
+        one = len(wanted) == 1 and self.request.told is None and everything[wanted[0]] == NUMBER
+        if one and not self._marks() and self._is_confidence(wanted[0]):
+            return self.top_label() or self.nothing()
         return self._found(wanted, "named by proba_columns", said.pop() if len(said) == 1 else None, classes)
 
     def by_vector_name(self) -> Layout | None:
@@ -329,14 +326,6 @@ class _Search:
         own = self._facts([name]).get(name)
         low = own is not None and own.in_unit and own.rows >= FEWEST_DECIDED and float(own.numbers.min()) < 0.5
         return low and (self._two_valued() or self.elsewhere)
-
-    def with_codes(self, layout: Layout) -> Layout:
-        """Which label the second of two columns is of, where predicted labels are those above a threshold of it."""
-        if len(layout.columns) != 2 or layout.of or self.peek is None or layout.kind != "probabilities":
-            return layout
-        named = [n for n in self.forms if (is_called(n, "prediction") or is_prediction(n)) and n not in layout.columns]
-        codes = {self._decides(layout.columns[1], name) for name in named}
-        return replace(layout, of=codes.pop() or "") if len(codes) == 1 else layout
 
     def _decides(self, name: str, prediction: str) -> str | None:
         """The class of two that is predicted where a number is above a threshold, so that the number is of it."""

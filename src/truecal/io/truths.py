@@ -77,13 +77,9 @@ def settled(
         )
     if len(good) > 1 and any(not _equal(values[good[0]], values[name]) for name in good[1:]):
         strong = [name for name in good if is_called(name, "truth")]
-        if len(strong) != 1 or decisions:
-            how = f"name one with {LABEL_OPTION}, such as --label-column {shlex.quote(good[0])}"
-            raise request.refuse(f"expected one label column, found {listing(good)}: {how}")
-        raise request.refuse(
-            f"expected one label column, found {listing(good)}: name one with {LABEL_OPTION}, such as "
-            f"--label-column {strong[0]}"
-        )
+        likely = strong[0] if len(strong) == 1 else good[0]
+        how = f"name one with {LABEL_OPTION}, such as --label-column {shlex.quote(likely)}"
+        raise request.refuse(f"expected one label column, found {listing(good)}: {how}")
     note = f"; {listing(decisions)} is the decision of the model" if decisions else ""
     return good[0], values[good[0]], f"{rule}{note}"
 
