@@ -188,7 +188,6 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
     left = [n for n in left if n not in marks or (n in facts and facts[n].are_names)]
     if peek is None:
         return Labels(("y",), "by its name") if "y" in left else Labels(can=tuple(left))
-    facts = peeked(peek, left)
     names = layout.classes or ()
     ids = [n for n in forms if is_identifier(n) and n not in used and forms[n] != VECTOR and not is_pandas_index(n)]
     known = peeked(peek, ids if len(names) > 1 else [])
@@ -225,11 +224,12 @@ def likely_labels(request: Request, forms: Forms, layout: Layout, what: str, pee
 
 def likeliest_first(can: Sequence[str], predictions: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Columns that can be the labels: those that are called so, then the nearest ones to the predictions."""
-    places = [names.index(name) for name in predictions if name in names]
+    place = {name: i for i, name in enumerate(names)}
+    first = min((place[name] for name in predictions if name in place), default=0)
 
     def rank(name: str) -> tuple[bool, int]:
         called_so = is_called(name, *_TRUTHS, "weak label") or tells_outcome(name)
-        return not called_so, min((abs(names.index(name) - place) for place in places if name in names), default=0)
+        return not called_so, abs(place.get(name, first) - first)
 
     return tuple(sorted(can, key=rank))
 

@@ -480,7 +480,7 @@ def _against(request: Request, parts: FileParts, given: Given, numbers: Any, y_t
     """Labels that the predictions are against are refused, unless the caller named them."""
     told = given is not None or parts.told or request.positive is not None or not parts.label or parts.what == "key"
     whole = request.proba_columns is None and not parts.batch  # rows may be sorted by their probabilities
-    if whole and numbers.ndim == 1 and parts.layout.kind == "probabilities":
+    if whole and numbers.ndim == 1 and parts.layout.kind != "logits":
         check_is_of_one(request, parts.layout.columns[0] if parts.layout.columns else "", numbers, y_true)
     weak = parts.label if parts.weak and not told else ""
     return check_not_below_chance(request, numbers, y_true, parts.label_where or "the labels", told, weak)

@@ -185,8 +185,8 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     numbers = source.numbers(columns, request.drop_incomplete) if both is None else both[1]
     if layout.log:
         numbers = np.exp(numbers)
-    named_logits = layout.kind == "logits" and request.told is None and numbers.ndim == 2 and numbers.size > 0
-    if named_logits and _near_one(numbers) <= ROUNDED:
+    by_name = layout.kind != "probabilities" and request.told is None and numbers.ndim == 2 and numbers.size > 0
+    if by_name and _near_one(numbers) <= ROUNDED:
         layout = replace(layout, kind="probabilities", note=layout.note.replace("logits", "probabilities", 1))
         notes[0] = f"{layout.note}: every row sums to 1"
     percents = all(is_percent(name) for name in columns) and layout.kind != "logits" and numbers.size > 0
