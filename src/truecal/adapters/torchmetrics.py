@@ -39,6 +39,7 @@ _WRONG = {
     "weight": "sample_weight must be finite, not negative, and have squares that are finite",
     "edges": "the edges do not cover all predictions",
 }
+_NO_CLASSES = "num_classes is needed: pass the number of classes, 2 for one probability per row, or error="
 _MOST_BYTES = 4 << 30
 _CELL_BYTES = 8 * (4 * len(_CELLS) + 1)  # the sums, their start, those of a batch and the new ones, and an edge
 
@@ -98,8 +99,10 @@ class CalibrationMetric(Metric):
         self._lock = RLock()
         self._before = 0
         self._two = error is None and num_classes == 2
-        if error is None:
-            error, num_classes = _default(num_classes)
+        if error is None and num_classes is None:
+            raise ValueError(_NO_CLASSES)
+        if error is None:  # that of `tc.score`
+            error, num_classes = ("binary", None) if self._two else ("classwise", num_classes)
         named = isinstance(error, str)
         self.scale = _scale(scale, get_error(error), binned=not named or n_bins is not None or edges is not None)
         if self.scale == "score" and (n_bins is not None or edges is not None):
@@ -300,13 +303,6 @@ def _scale(scale: Scale | None, error: CalibrationError, *, binned: bool) -> Sca
     if scale != "raw" and error.norm == "l1":
         raise ValueError(f"scale={shown(scale)} cannot be used with norm='l1': it is for squared errors")
     return scale
-
-
-def _default(num_classes: int | None) -> tuple[str, int | None]:
-    """The error of `tc.score` for so many classes."""
-    if num_classes is None:
-        raise ValueError("num_classes is needed: pass the number of classes, 2 for one probability per row, or error=")
-    return ("binary", None) if num_classes == 2 else ("classwise", num_classes)
 
 
 def _num_classes(error: CalibrationError, num_classes: int | None) -> int | None:

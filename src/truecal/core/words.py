@@ -8,6 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 LOSS_TITLES = {"brier": "Brier", "rps": "RPS", "crps": "CRPS", "ipcw_brier": "IPCW Brier", "confidence_loss": "loss"}
 """What losses that models are ordered by are called."""
+IS_OUTCOME = (
+    "is the outcome under another name: given the outcome, every model looks miscalibrated, even the true "
+    "probabilities; group by something known before the outcome"
+)
 SHOWN = 4
 """Models named in a list; the rest are counted."""
 _ELSEWHERE = {

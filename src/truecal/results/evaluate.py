@@ -15,6 +15,7 @@ from ..core.frames import columns_of, has_columns
 from ..core.parameters import described
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
+from ..core.words import IS_OUTCOME
 from ..evidence.budget import MOST_REPORTS, Plan, fewest_draws
 from ..evidence.evidence import Evidence
 from ..evidence.memory import FEW_COUNTS, Settings, measure
@@ -238,10 +239,7 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
         name = f"by[{column!r}]" if column else "by"
         groups = check_by(values, inputs.n_samples, name)
         if any(one_to_one(groups, outcome) for outcome in outcomes):
-            raise ValueError(
-                f"{name} is the outcome under another name: given the outcome, every model looks miscalibrated, even "
-                "the true probabilities; group by something known before the outcome"
-            )
+            raise ValueError(f"{name} {IS_OUTCOME}")
         values, sizes = np.unique(groups, return_counts=True)
         if len(values) > MANY_SUBGROUPS and np.median(sizes) < FEW_IN_SUBGROUP:
             raise ValueError(

@@ -262,13 +262,12 @@ class _Scheduler:
         dask = require("dask", "scale")
         run = uuid4().hex
         start = dask.delayed(list(blank), name=f"truecal-blank-{run}", traverse=False)
-        task = dask.delayed(_observe if what == "observe" else _count, pure=False)
-        of = work.observe if what == "observe" else work.count
-        leaves = []
+        task, leaves = dask.delayed(_fed, pure=False), []
         for i, part in enumerate(work.partitions):
-            data = (step, part.start, *part.observed) if what == "observe" else part.counted
+            first = what == "observe"
+            feed, data = (work.observe, (step, part.start, *part.observed)) if first else (work.count, part.counted)
             named, shown_as = f"truecal-{what}-{run}-{i}", title(i, len(work.partitions), part.where)
-            leaves.append((shown_as, task(of, shown_as, start, *data, dask_key_name=named)))
+            leaves.append((shown_as, task(feed, shown_as, start, *data, dask_key_name=named)))
         tree = _tree(leaves, dask.delayed(_merge, pure=False))
         try:
             found: list[Stream] = self.compute(tree)
@@ -339,19 +338,11 @@ def _tree(leaves: Sequence[tuple[str, Any]], merge: Any) -> Any:
     return leaves[0][1]
 
 
-def _observe(observe: Any, title: str, blank: Sequence[Stream], step: int, start: int, *data: Any) -> list[Stream]:
-    return _fed(title, blank, lambda streams: observe(streams, step, start, *data))
-
-
-def _count(count: Any, title: str, blank: Sequence[Stream], *data: Any) -> list[Stream]:
-    return _fed(title, blank, lambda streams: count(streams, *data))
-
-
-def _fed(title: str, blank: Sequence[Stream], feed: Any) -> list[Stream]:
-    """Streams of one partition; an error names the partition."""
+def _fed(feed: Any, title: str, blank: Sequence[Stream], *data: Any) -> list[Stream]:
+    """Streams of one partition, observed or counted; an error names the partition."""
     streams = [stream.without_rows() for stream in blank]
     try:
-        feed(streams)
+        feed(streams, *data)
     except (ValueError, TypeError, OSError) as error:
         raise PartitionError(f"{title}: {error}") from None
     return streams

@@ -118,9 +118,8 @@ def frame_work(frames: Sequence[Any], names: Sequence[str], compute: Compute, op
     schemas = [arrow.Schema.from_pandas(frame._meta_nonempty, preserve_index=False) for frame in frames]
     tables = [table_of(schema, name, **options) for schema, name in zip(schemas, names, strict=True)]
     needed = [frame[list(table.columns)] for frame, table in zip(frames, tables, strict=True)]
-    reader = FrameReader(
-        tuple(tables), tuple(_without_metadata(s, t.columns) for s, t in zip(schemas, tables, strict=True))
-    )
+    read = [arrow.schema([s.field(name) for name in t.columns]) for s, t in zip(schemas, tables, strict=True)]
+    reader = FrameReader(tuple(tables), tuple(read))
     pieces = zip(*(frame.to_delayed() for frame in needed), strict=True)
     return Work(
         names=tuple(names),
@@ -130,11 +129,6 @@ def frame_work(frames: Sequence[Any], names: Sequence[str], compute: Compute, op
         observe=reader.observe,
         count=reader.count,
     )
-
-
-def _without_metadata(schema: Any, columns: Sequence[str]) -> Any:
-    arrow = require("pyarrow", "scale")
-    return arrow.schema([schema.field(name) for name in columns])
 
 
 def _first_rows(frames: Sequence[Any], compute: Compute) -> tuple[Any, ...]:

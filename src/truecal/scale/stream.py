@@ -11,11 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.arrays import on_cpu
-from ..core.data import (
-    as_array,
-    check_positive_int,
-    shown,
-)
+from ..core.data import as_array, check_positive_int, shown
 from ..core.frames import refuse_reordered
 from ..core.locks import one_at_a_time
 from ..core.parameters import described
@@ -392,10 +388,7 @@ class Stream(StreamState):
     ) -> Stream:
         """A stream without tables, in the state that `settings` describe; of predictions of a kind, where more than
         one would do."""
-        labels = settings["labels"]
-        stream = Stream(
-            entries, settings["blocks"], None if labels is None else np.asarray(labels), settings["pos_label"]
-        )
+        stream = empty_stream(entries, settings["blocks"], settings["labels"], settings["pos_label"])
         stream._rows, stream.first_pass = int(settings["rows"]), KeptRows(observed=int(settings["observed"]))
         stream.units = int(settings.get("units", 0))
         stream._shape = None if settings["shape"] is None else tuple(settings["shape"])
@@ -409,9 +402,8 @@ class Stream(StreamState):
 
         What needs the rows themselves, the calibration test and the bands of calibrated predictors, is left out.
         """
-
         self._need_rows()
-        return make_evaluation(stream_evidence(self._now(), check_level(level)), name)
+        return evaluation_of(self._now(), level, name)
 
     @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:

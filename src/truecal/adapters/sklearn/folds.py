@@ -159,19 +159,13 @@ def cross_compare(
     'naive Bayes'
     """
     splits = _splits(cv, X, y, groups, sample_weight=sample_weight, by=by)
-    found = {
-        name: _cross_predict(each, X, y, splits, params, n_jobs) for name, each in named_estimators(estimators).items()
-    }
+    if not isinstance(estimators, Mapping) or not estimators:
+        raise TypeError(f"estimators must map names to estimators, got {shown(estimators)}")
+    found = {name: _cross_predict(each, X, y, splits, params, n_jobs) for name, each in estimators.items()}
     first = next(iter(found.values()))
     options |= of_rows(first, groups, sample_weight, by)
     result = compare(first.y, {name: each.proba for name, each in found.items()}, **options)
     return result.with_notes(first.notes)
-
-
-def named_estimators(estimators: Any) -> Mapping[str, Any]:
-    if not isinstance(estimators, Mapping) or not estimators:
-        raise TypeError(f"estimators must map names to estimators, got {shown(estimators)}")
-    return estimators
 
 
 def _splits(cv: Any, X: Any, y: Any, groups: Any, **beside: Any) -> list[tuple[Array, Array]]:
@@ -184,10 +178,8 @@ def _splits(cv: Any, X: Any, y: Any, groups: Any, **beside: Any) -> list[tuple[A
 def _cross_predict(estimator: Any, X: Any, y: Any, splits: Any, params: Any, n_jobs: int | None) -> OutOfFold:
     selection = require("sklearn.model_selection", "recalibration")
     more = {"return_estimator": True, "return_indices": True, "error_score": "raise"}
-    results = selection.cross_validate(
-        estimator, X, y, scoring=_nothing, cv=splits, params=params, n_jobs=n_jobs, **more
-    )
-    return out_of_fold(results, X, y)
+    options = {"cv": splits, "params": params, "n_jobs": n_jobs, "scoring": _nothing} | more
+    return out_of_fold(selection.cross_validate(estimator, X, y, **options), X, y)
 
 
 def _nothing(estimator: Any, X: Any, y: Any) -> float:

@@ -58,8 +58,7 @@ class Scorer:
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         measure = self.measure
         if isinstance(measure, CalibrationError) and measure.property.label_by_label:
-            value = measure(y, predict_labels(estimator, X), sample_weight=sample_weight, scale=self.scale)
-            return -float(value)
+            return -float(measure(y, _probabilities(estimator, X), sample_weight=sample_weight, scale=self.scale))
         proba, classes = predict(estimator, X)
         y = as_array(y, "y")
         wanted = np.union1d(classes, y) if _alike(classes, y) else classes
@@ -127,10 +126,8 @@ def scorer(
     if isinstance(measure, str) and measure == "score":
         if n_bins is not None:
             raise ValueError(f"n_bins={shown(n_bins)} cannot be used: the score has no bins")
-        if error is None:
-            return Scorer(None, "score", pos_label, **_no_more(options))
-        found = get_error(error)
-        if not found.truthful:
+        found = None if error is None else get_error(error)
+        if found is not None and not found.truthful:
             raise ValueError(f"error must be truthful; {found.__name__} is not: {found.reason}")
         return Scorer(found, "score", pos_label, **_no_more(options))
     if error is not None:
@@ -175,19 +172,11 @@ def _changed(measure: Measure, n_bins: Any, options: dict[str, Any]) -> Measure:
         return measure
     if isinstance(measure, Loss):
         raise ValueError(f"n_bins={shown(n_bins)} cannot be used with a loss")
-    return _with_bins(measure, n_bins)
-
-
-def _with_bins(error: CalibrationError, n_bins: Any) -> CalibrationError:
-    if n_bins == "auto" and not error.binning.has_counts:
-        return error
-    _one_count(n_bins)
-    return error.with_bins(n_bins)
-
-
-def _one_count(n_bins: Any) -> None:
-    if n_bins is not None and isinstance(read_bins(n_bins), tuple):
+    if n_bins == "auto" and not measure.binning.has_counts:
+        return measure
+    if isinstance(read_bins(n_bins), tuple):
         raise ValueError(f"n_bins must be one number: a scorer returns one value, got {shown(n_bins)}")
+    return measure.with_bins(n_bins)
 
 
 def _no_more(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,22 +195,17 @@ measures of one probability (property Binary) need two classes."""
 
 def predict(estimator: Any, X: Any) -> tuple[Array, Array]:
     """The probabilities of a fitted classifier, and the class of each column."""
-    name = type(estimator).__name__
-    proba = _probabilities(estimator, X)
-    classes = getattr(estimator, "classes_", None)
+    proba, classes = _probabilities(estimator, X), getattr(estimator, "classes_", None)
     if classes is None or isinstance(classes, list) or isinstance(proba, list):
+        name = type(estimator).__name__
         raise TypeError(f"{name} must be a classifier of one target with classes_, got classes_ {shown(classes)}")
     return as_array(proba, "predict_proba(X)"), as_array(classes, "classes_")
 
 
-def predict_labels(estimator: Any, X: Any) -> Any:
-    """The probabilities of several labels per row: a table, or a list of tables."""
-    return _probabilities(estimator, X)
-
-
 def _probabilities(estimator: Any, X: Any) -> Any:
-    name = type(estimator).__name__
+    """What a classifier predicts; of several labels per row it may be a list of tables."""
     if not hasattr(estimator, "predict_proba"):
+        name = type(estimator).__name__
         raise TypeError(
             f"{name} has no predict_proba: wrap it in scikit-learn's CalibratedClassifierCV, or pass the fitted "
             "classifier to truecal.calibrate"
@@ -242,13 +226,7 @@ def positive_column(classes: Array, pos_label: Any) -> int:
     """The column of the positive class: the second of two unless it is named."""
     if len(classes) != 2:
         raise ValueError(f"one probability per row needs two classes, got {len(classes)}: {shown(classes.tolist())}")
-    if pos_label is None:
-        return 1
-    return column_of(classes, pos_label)
-
-
-def column_of(classes: Array, label: Any) -> int:
-    found = np.flatnonzero(classes == label)
+    found = [1] if pos_label is None else np.flatnonzero(classes == pos_label)
     if len(found) != 1:
-        raise ValueError(f"pos_label must be one of the classes {shown(classes.tolist())}, got {shown(label)}")
+        raise ValueError(f"pos_label must be one of the classes {shown(classes.tolist())}, got {shown(pos_label)}")
     return int(found[0])

@@ -14,6 +14,7 @@ from ...core.properties import Property
 from ...core.sample import Totals
 from ...core.table import BinTable
 from ...core.types import Array
+from ...core.words import IS_OUTCOME
 from ...evidence.stream_losses import LossSums
 from ...evidence.stream_table import Blocks, StreamTable, edges_of
 from ...results.assembly import judge_subgroups
@@ -178,10 +179,7 @@ class QuerySums:
             came = np.column_stack([rest, came])
         seen = came > 0
         if len(values) > 1 and (seen.sum(axis=1) == 1).all() and (seen.sum(axis=0) <= 1).all():
-            raise ValueError(
-                "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
-                "true probabilities; group by something known before the outcome"
-            )
+            raise ValueError(f"by {IS_OUTCOME}")
 
     def comparison(self, level: float, seed: int) -> Comparison:
         """All models."""

@@ -17,6 +17,7 @@ from ...core.data import HALF_ROW_SUM_TOLERANCE, ROW_SUM_TOLERANCE, shown
 from ...core.extras import require
 from ...core.losses import LOSSES
 from ...core.properties import Binary, Confidence
+from ...core.words import IS_OUTCOME
 from ...evidence.stream_losses import summed_losses
 from ...kinds import BINARY, CLASSES, TOP_LABEL, Kind
 
@@ -118,10 +119,7 @@ class Columns:
         if self.weight is not None and not schema[self.weight].is_numeric():
             raise TypeError(f"weight must be a column of numbers, {shown(self.weight)} holds {schema[self.weight]}")
         if self.label is not None and self.label in self.by:
-            raise ValueError(
-                "by is the outcome under another name: given the outcome, every model looks miscalibrated, even the "
-                "true probabilities; group by something known before the outcome"
-            )
+            raise ValueError(f"by {IS_OUTCOME}")
 
 
 TOP, EVENT = Confidence.kind, Binary.kind
