@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtr
 
 import truecal as tc
-from truecal.inference.calibration import omnibus_test
 from truecal.inference.label_tests import label_test
+from truecal.inference.omnibus import omnibus_test
 from truecal.properties import Cumulative, Distribution, Labelwise, Outcomes
 from truecal.sums.errors import signed_root
 

@@ -13,7 +13,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import binom, norm
 
 import truecal as tc
-from truecal.inference.calibration import omnibus_test
+from truecal.inference.omnibus import omnibus_test
 from truecal.inference.thresholds import _passed
 
 Array = np.ndarray[Any, np.dtype[Any]]

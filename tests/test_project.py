@@ -169,7 +169,7 @@ LOADED_LATER = {
     ("core/arrays.py", "truecal.sums.torch"),
     ("cli/warehouse.py", "truecal.sql"),
     ("core/result.py", "truecal.plots"),
-    ("inference/calibration.py", "truecal.inference.device_draws"),
+    ("inference/null.py", "truecal.inference.device_draws"),
     ("recalibration/base.py", "truecal.recalibration.device_logits"),
     ("render/report/__init__.py", "truecal.render.report.build_page"),
     ("results/crossfit.py", "truecal.recalibration"),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.audit.measures_table import markdown
-from truecal.auditing.explanations import WORDS
 from truecal.auditing.lasting import SURE
+from truecal.auditing.worlds import WAYS
 from truecal.io import write_atomic
 
 from .words import AFTER, INTRO, KINDS, LEFT_OUT, LIBRARIES, PROOFS_INTRO
@@ -107,7 +107,7 @@ def _kind(name: str, row: Result) -> str:
     """One line: the misreport, what rewards it, and both expected values."""
     lasting = row["audit"]["lasting"]
     truth, lie, _ = _lasting(lasting)
-    cells = (lasting["kind"], WORDS[lasting["kind"]], f"{name} `{row['name']}`", truth, lie)
+    cells = (lasting["kind"], WAYS[lasting["kind"]], f"{name} `{row['name']}`", truth, lie)
     return f"| {' | '.join(map(_cell, cells))} |"
 
 

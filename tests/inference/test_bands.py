@@ -15,7 +15,7 @@ from inference_cases import rows_of
 from truecal.analysis import consistency_bands
 from truecal.inference.bands import _divided_draws
 from truecal.inference.binned_sample import BinnedSample
-from truecal.inference.null_band import null_quantiles
+from truecal.inference.null import null_quantiles
 from truecal.inference.poisson_binomial import poisson_binomial, quantiles_of_runs
 from truecal.kinds.named_errors import COMPOSED, get_error
 

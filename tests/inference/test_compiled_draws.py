@@ -10,7 +10,7 @@ from closeness import assert_close
 from truecal.core import dispatch
 from truecal.core.arrays import compiled_loops
 from truecal.core.rules import auto_bins
-from truecal.inference import calibration
+from truecal.inference import omnibus
 from truecal.inference.forms import ClassForms, ScalarForms
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
@@ -71,7 +71,7 @@ def test_a_large_test_decides_as_a_small_one(rng, monkeypatch, k):
     sharp = p**1.5
     sharp /= sharp.sum(axis=1, keepdims=True)
     plain = [tc.calibration_test(y, q, n_resamples=199).pvalue for q in (p, sharp)]
-    monkeypatch.setattr(calibration, "DISPATCH", dispatch.Dispatch(compiled_draws=1))
+    monkeypatch.setattr(omnibus, "DISPATCH", dispatch.Dispatch(compiled_draws=1))
     compiled = [tc.calibration_test(y, q, n_resamples=199).pvalue for q in (p, sharp)]
     assert plain[1] == compiled[1] == pytest.approx(1 / 200)
     assert abs(plain[0] - compiled[0]) < 0.2 and compiled[0] > 0.01
@@ -81,7 +81,7 @@ def test_draws_stop_where_they_cannot_reject(rng):
     u = rng.random(400)
     y = rng.random(400) < u
     settled = tc.calibration_test(y, u, n_resamples=999)
-    assert settled.pvalue > calibration.SETTLED and settled.n_resamples == calibration.FIRST_DRAWS
+    assert settled.pvalue > omnibus.SETTLED and settled.n_resamples == omnibus.FIRST_DRAWS
     wrong = tc.calibration_test(y, np.sqrt(u), n_resamples=999)
     assert wrong.n_resamples == 999 and wrong.pvalue == pytest.approx(0.001)
     assert auto_bins(400) > 1
@@ -91,7 +91,7 @@ def test_draws_stop_where_they_cannot_reject(rng):
 def test_the_level_holds_where_draws_stop(monkeypatch):
     """P(p ≤ α) is at most α below and above the p-value at which draws stop."""
     rng = np.random.default_rng(5)
-    monkeypatch.setattr(calibration, "FIRST_DRAWS", 19)
+    monkeypatch.setattr(omnibus, "FIRST_DRAWS", 19)
     found = []
     for seed in range(600):
         u = rng.random(60)

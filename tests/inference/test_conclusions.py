@@ -16,8 +16,8 @@ from scipy.special import expit, softmax
 
 import truecal as tc
 from conclusion_worlds import PAIRS, base_rates, cross_entropy, directions, power, regret, same_order, subgroups
-from truecal.inference.calibration import fold_test
 from truecal.inference.direction import Direction, mean_gap_of_table
+from truecal.inference.omnibus import fold_test
 from truecal.inference.spread import fold_bins
 from truecal.kinds import TopPredictions
 from truecal.results.evaluation import Evaluation

@@ -13,6 +13,7 @@ import pytest
 
 import truecal as tc
 from truecal.inference import monitoring
+from truecal.inference.monitor_state import State
 from truecal.io import FileError
 from truecal.io.state_files import read_state, write_state
 
@@ -78,8 +79,8 @@ def test_what_the_model_holds_possible_stays_possible_after_a_map():
 def test_a_state_that_is_no_number_is_not_taken_over(monkeypatch):
     monitor = tc.monitor()
     before = monitor.update([0, 1], [0.2, 0.7])
-    after = monitoring._after
-    monkeypatch.setattr(monitoring, "_after", lambda *given: replace(after(*given), now=np.full(7, np.nan)))
+    after = State.after
+    monkeypatch.setattr(State, "after", lambda *given: replace(after(*given), now=np.full(7, np.nan)))
     with pytest.raises(ValueError, match="would not be a finite number after these rows; they were not counted"):
         monitor.update([0, 1], [0.2, 0.7])
     assert monitor.result() == before
@@ -90,7 +91,7 @@ def test_a_state_that_is_no_number_is_not_taken_over(monkeypatch):
 
 def test_threads_that_share_a_monitor_lose_no_rows(monkeypatch):
     """Each counting lets the others run in its middle, which lost most rows before."""
-    after = monitoring._after
+    after = State.after
     turns = threading.Barrier(4, timeout=20)
 
     def slow(*given: Any) -> Any:
@@ -98,7 +99,7 @@ def test_threads_that_share_a_monitor_lose_no_rows(monkeypatch):
         threading.Event().wait(0.001)
         return found
 
-    monkeypatch.setattr(monitoring, "_after", slow)
+    monkeypatch.setattr(State, "after", slow)
     monitor = tc.monitor()
 
     def work(seed: int) -> None:

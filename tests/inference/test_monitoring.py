@@ -13,7 +13,7 @@ import pytest
 import truecal as tc
 from calibration_worlds import binary, classes, labels, tempered
 from closeness import assert_close
-from truecal.inference import eprocesses, monitoring
+from truecal.inference import eprocesses, monitor_state, monitoring
 from truecal.inference.eprocesses import LOG_SLOPES, MAP_SHIFTS, MEMORIES, PRIOR_COUNTS, SHIFTS
 from truecal.io import FileError
 
@@ -136,7 +136,7 @@ def test_processes_are_their_definitions(rng):
         for b in LOG_SLOPES
         for s in MAP_SHIFTS
     ]
-    edges = np.array(monitoring.EDGES)
+    edges = np.array(monitor_state.EDGES)
     given, outcomes = np.zeros((n, 2 * (len(edges) - 1))), []
     for t in range(n):
         cell = max(j for j in range(len(edges) - 1) if p[t, top[t]] > edges[j])
@@ -172,7 +172,7 @@ def test_batches_do_not_matter(kind, rng, tmp_path):
 
 
 def test_the_history_is_short_and_spread_evenly(rng, monkeypatch):
-    monkeypatch.setattr(monitoring, "HISTORY", 40)
+    monkeypatch.setattr(monitor_state, "HISTORY", 40)
     monitor = tc.monitor()
     for _ in range(7):
         p = rng.random(50)

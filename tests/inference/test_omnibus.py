@@ -13,10 +13,11 @@ from inference_cases import draw_labels, rows_of, softmax
 from truecal import calibration_test
 from truecal.core.rules import auto_bins
 from truecal.inference import forms as forms_module
-from truecal.inference.calibration import omnibus_test
 from truecal.inference.checks import p_of_draws
-from truecal.inference.forms import ClassForms, Form, ScalarForms, combined, farthest, words
+from truecal.inference.forms import ClassForms, Form, ScalarForms
+from truecal.inference.joint import combined, farthest, words
 from truecal.inference.null import draws_pvalue
+from truecal.inference.omnibus import omnibus_test
 
 pytestmark = pytest.mark.slow
 
@@ -217,7 +218,7 @@ def test_a_form_that_never_moves_is_silent():
 
 def test_a_subset_of_very_many_rows_is_tested_and_said(monkeypatch):
     y, u = sampled(lambda u: u**2, n=5000)
-    monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 1000)
+    monkeypatch.setattr("truecal.inference.omnibus.MOST_ROWS", 1000)
     found = calibration_test(y, u, n_resamples=99)
     assert (found.n_samples, found.tested) == (5000, 1000) and found.pvalue == 0.01
     assert "5000 samples (1000 of them, chosen at random)" in repr(found)
@@ -226,7 +227,7 @@ def test_a_subset_of_very_many_rows_is_tested_and_said(monkeypatch):
 def test_blocks_of_draws_do_not_change_the_test(monkeypatch):
     y, u = sampled(lambda u: u, n=200)
     whole = calibration_test(y, u, n_resamples=99)
-    monkeypatch.setattr("truecal.inference.calibration._BLOCK", 1500)
+    monkeypatch.setattr("truecal.inference.omnibus._BLOCK", 1500)
     assert calibration_test(y, u, n_resamples=99) == whole
 
 

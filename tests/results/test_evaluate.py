@@ -351,7 +351,7 @@ def test_plans_give_between_fewest_and_most_draws(data, monkeypatch):
     assert Plan(None, 1e-9).test(classes) == FEWEST_DRAWS == 99
     assert Plan(None, 0.005).test(classes) == 250  # .005/(400·5e-8)
     assert Plan(None, 0.004).test(top) == 500  # one coin a row: .004/(400·2e-8)
-    monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 100)  # the test looks at no more rows
+    monkeypatch.setattr("truecal.inference.omnibus.MOST_ROWS", 100)  # the test looks at no more rows
     assert Plan(None, 0.002).test(classes) == 400
     assert Plan(7, 1e-9).test(classes) == Plan(7, 1e-9).bands(classes) == Plan(7, 1e-9).null_band(top) == 7
     assert Plan(None, 1e-9).bands(classes) == 0 == Plan(None, 1e-9).null_band(top)

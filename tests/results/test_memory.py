@@ -56,7 +56,7 @@ def cost_of_a_row(kind: str, models: int, dtype: type) -> float:
 @pytest.fixture
 def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The calibration test looks at so many rows and no more, and what rows add is made anew, as with millions."""
-    monkeypatch.setattr("truecal.inference.calibration.MOST_ROWS", 1 << 12)
+    monkeypatch.setattr("truecal.inference.omnibus.MOST_ROWS", 1 << 12)
     monkeypatch.setattr("truecal.inference.view_sums.MOST_KEPT", 1 << 12)
     monkeypatch.setattr("truecal.evidence.memory.MOST_ORDERED", 1 << 12)
 

@@ -12,7 +12,7 @@ import pytest
 import truecal as tc
 from inference_cases import draw_labels, softmax, world
 from truecal import paired_difference
-from truecal.inference.standing import Standing
+from truecal.inference.calibration_result import Standing
 from truecal.kinds import TopPredictions
 from truecal.results.compare import compare
 from truecal.results.verdict import CalibrationClaim, favoured, standings

@@ -9,9 +9,9 @@ import pytest
 
 import truecal as tc
 from closeness import assert_close
-from truecal.core import dispatch
+from truecal.core import cells, dispatch
 from truecal.core.rules import quantile_cuts
-from truecal.inference import forms, spread, view_sums
+from truecal.inference import spread, view_sums
 from truecal.inference.binned_sample import BinnedSample
 
 pytest.importorskip("numba", reason="loops are compiled with numba")
@@ -70,7 +70,7 @@ def test_blocks_of_equal_reports_go_to_the_cell_of_their_middle(rng, digits):
     u = rng.random(999).round(digits)
     wanted = np.empty(999, int)
     order = np.argsort(u, kind="stable")
-    wanted[order] = forms.middle_cells(u, order, 40)
+    wanted[order] = cells.middle_cells(u, order, 40)
     np.testing.assert_array_equal(quantile_cells(u, quantile_cuts(999, 40)), wanted)
 
 
@@ -80,7 +80,7 @@ def test_every_way_to_the_bin_of_a_row_is_the_same(rng, digits):
     u, n, m = rng.random(999).round(digits), 999, 40
     cuts, whole = quantile_cuts(n, m), (np.zeros(n, int), 1)
     order, formed = np.argsort(u, kind="stable"), np.empty(n, int)
-    formed[order] = forms.middle_cells(u, order, m)
+    formed[order] = cells.middle_cells(u, order, m)
     np.testing.assert_array_equal(bins_of_cells(u, m, "average"), formed)
     np.testing.assert_array_equal(bins_of_cells(u, m, "together"), quantile_cells(u, cuts, True))
     np.testing.assert_array_equal(quantile_cells(u, cuts), formed)

@@ -55,7 +55,7 @@ BARE = Frame()
 
 
 def chances(world: Matrix, outcomes: NDArray[np.int64]) -> Array:
-    """The exact chance of every outcome of independent rows."""
+    """Return the exact chance of every outcome of independent rows."""
     rows = np.arange(len(world))
     return np.array([np.prod(world[rows, y]) for y in outcomes], dtype=object)
 

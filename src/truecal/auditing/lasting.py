@@ -1,4 +1,4 @@
-"""A lie at 300 rows: what a gain is worth on a sample of ordinary size, with outcomes that are drawn.
+"""The gain of a lie at 300 rows, with drawn outcomes: proofs are exact, but small.
 
 A proof of one row is exact and small, and nobody computes a calibration error of one row. So every convicted metric is
 asked what honesty and the best of some plain lies cost it at 300 rows, whose chances are drawn from Dirichlet(1/2).
@@ -93,7 +93,7 @@ def at_300_rows(metric: Metric, proof: Proof, calls: int) -> Lasting | None:
 
 
 def made(code: str) -> dict[str, Any]:
-    """What lines of numpy make."""
+    """Run lines of numpy and return their names and values."""
     scope: dict[str, Any] = {"np": np}
     exec(code, scope)  # the lines above
     return scope

@@ -1,4 +1,4 @@
-"""A callable of unknown manners, called in one way: labels and chances in, one number out, lower is better."""
+"""Call any metric in one way: labels and chances in, one number out, lower is better."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ExitedError(RuntimeError):
 
 @final
 class Metric:
-    """The callable in its form: it counts its calls, and knows how coarse its numbers are."""
+    """A callable with the form of its arguments, its noise, and the values that are known."""
 
     def __init__(self, call: Callable[[Any, Any], Any], form: CallForm, meter: Meter) -> None:
         self.call, self.form, self.meter = call, form, meter
@@ -128,7 +128,7 @@ class Metric:
         start = time.perf_counter()
         try:
             value = number(self.call(*self.form.arguments(y, given)))
-        except Exception as problem:  # a stranger's code may raise anything
+        except Exception as problem:  # the metric may raise anything
             return problem
         except SystemExit as problem:
             return ExitedError(f"the metric called sys.exit({problem.code!r})")
@@ -211,10 +211,10 @@ def number(value: Any) -> float:
 
 
 def said(problem: Exception) -> str:
-    """The first line of an exception, with its kind."""
+    """Return the kind of an exception and the first 200 characters of its message."""
     try:
         text = str(problem)
-    except Exception:  # a stranger's exception may not even have words
+    except Exception:  # an exception may not have a message
         text = "(no message)"
     return f"{type(problem).__name__}: {' '.join(text.split())[:200]}"
 
@@ -269,7 +269,7 @@ def find_form(call: Callable[[Any, Any], Any], k: int, wanted: CallForm, meter: 
 
 
 def _answer(call: Callable[[Any, Any], Any], k: int, form: CallForm, meter: Meter) -> Any:
-    """What the metric gives for a few rows, or for more if those are too few."""
+    """Return the value for a few rows, or for more rows if that raises; or the exception."""
     answer: Any = None
     for n in PROBES:
         y, rows = probe(n, k)
@@ -299,14 +299,14 @@ def _binary_forms(
 
 
 def _module(call: Any) -> str:
-    """Where a callable comes from, behind partials, methods and instances."""
+    """The module of a callable, also of partials, methods and instances."""
     inner = getattr(call, "func", call)
     return getattr(inner, "__module__", None) or type(inner).__module__
 
 
 def members() -> dict[str, dict[str, Any]]:
-    """What is known by a bare name: our own errors and losses."""
-    from truecal.baselines import ERRORS  # here, since this room is loaded for metrics of others too
+    """The errors and losses of this package by name."""
+    from truecal.baselines import ERRORS  # here: metrics of others do not need them
     from truecal.core.losses import LOSSES
 
     return {"ERRORS": ERRORS, "LOSSES": LOSSES}

@@ -1,4 +1,4 @@
-"""AuditReport: the verdict on a metric, its proof, and the lines with which anyone can check it."""
+"""AuditReport: the verdict on a metric, its proof, scripts that check the proof, and the page of all this."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import truecal
 from truecal.core.result import Result, html_text, table_html
 
 from .expectations import Proof, Reproduction
-from .explanations import Rewarded
 from .lasting import ROWS, Lasting
 from .metric import CallForm, label_sets, members
-from .search import Certificate, Searched
+from .search import Certificate, Rewarded, Searched
 
 Verdict = Literal["gamed", "certified", "no gain found", "no verdict"]
 _JSON = (str, int, float, bool, type(None))
@@ -25,7 +24,7 @@ _JSON = (str, int, float, bool, type(None))
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport(Result):
-    """What an audit found: `verdict` is "gamed", "certified", "no gain found" or "no verdict", and never "truthful".
+    """The result of an audit: `verdict` is "gamed", "certified", "no gain found" or "no verdict", and never "truthful".
 
     gamed: `proof` holds a small world, a lie and the gain, and `lasting` truth, lie and gain at 300 rows. certified:
     for every world and every prediction on the grids of `certificates` no lie gains; beyond them as far as `searched`
@@ -171,7 +170,7 @@ def _how(proof: Proof) -> str:
 
 
 def lasting_text(lasting: Lasting) -> str:
-    """What a lie is worth at 300 rows, in a few words."""
+    """Truth and lie at 300 rows, in a few words."""
     if not lasting.survives:
         return f"no lie that was tried gains significantly at {ROWS} rows"
     return f"at {ROWS} rows the truth has {lasting.expected_truth:.3g} and a lie {lasting.expected_lie:.3g}"
@@ -226,15 +225,8 @@ _LISTED = """def expected(p):
 def snippet(report: AuditReport) -> str:
     """The script of a proof."""
     proof = report._proof
-    form = report.forms[proof.classes]
-    lines = ["import itertools", "import numpy as np"]
-    lines += ["import torch"] if form.array == "torch" else []
-    lines.append(_import(report.metric))
-    lines += _sets(form, proof.classes)
-    lines += [f"{name} = np.array({rows.tolist()!r})" for name, rows in (("world", proof.world), ("lie", proof.lie))]
-    lines.append(_LISTED.format(call=_call(form, report.options)))
-    lines.append('print("truth", expected(world), "lie", expected(lie))')
-    return "\n".join(lines)
+    rows = [f"{name} = np.array({rows.tolist()!r})" for name, rows in (("world", proof.world), ("lie", proof.lie))]
+    return "import itertools\n" + _script(report, proof.classes, rows, _LISTED)
 
 
 _AT_SCALE = """def expected(p, draws={draws}):
@@ -250,12 +242,17 @@ def lasting_snippet(report: AuditReport) -> str:
     lasting = report.lasting
     if lasting is None:
         raise ValueError(f"there are no numbers at {ROWS} rows to reproduce: {report.summary}")
-    form = report.forms[lasting.classes]
+    return _script(report, lasting.classes, [lasting.code], _AT_SCALE.replace("{draws}", str(lasting.draws)))
+
+
+def _script(report: AuditReport, classes: int, rows: list[str], expected: str) -> str:
+    """Imports, labels, `rows` that make world and lie, the function `expected`, and both expected values."""
+    form = report.forms[classes]
     lines = ["import numpy as np", *(["import torch"] if form.array == "torch" else []), _import(report.metric)]
-    lines += _sets(form, lasting.classes)
-    lines += [lasting.code, _AT_SCALE.format(draws=lasting.draws, call=_call(form, report.options))]
-    lines.append('print("truth", expected(world), "lie", expected(lie))')
-    return "\n".join(lines)
+    if form.outcomes == "labels":  # the labels in each class of the world
+        lines.append(f"labels = np.array({label_sets(classes).tolist()})")
+    lines += [*rows, expected.format(call=_call(form, report.options))]
+    return "\n".join([*lines, 'print("truth", expected(world), "lie", expected(lie))'])
 
 
 def _import(name: str) -> str:
@@ -266,11 +263,6 @@ def _import(name: str) -> str:
     if re.fullmatch(r"[\w.]+", module) and attribute.isidentifier() and module != "__main__":
         return f"from {module} import {attribute} as metric"
     return f"metric = ...  # {' '.join(name.split())}"
-
-
-def _sets(form: CallForm, classes: int) -> list[str]:
-    """The labels in each class of the world, where classes are sets of labels."""
-    return [f"labels = np.array({label_sets(classes).tolist()})"] if form.outcomes == "labels" else []
 
 
 def _call(form: CallForm, options: dict[str, Any]) -> str:

@@ -1,11 +1,11 @@
-"""tc.audit: from a callable to the verdict on it."""
+"""tc.audit: search for a gain of misreporting under a metric, and return the verdict."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, final
 
@@ -16,7 +16,6 @@ from truecal.core.parameters import described
 from truecal.results.evaluate import check_progress
 
 from .expectations import Proof, prove, simplest
-from .explanations import findings
 from .lasting import ROWS, Lasting, at_300_rows
 from .metric import (
     ArrayKind,
@@ -93,7 +92,7 @@ def audit(
     if not callable(metric):
         raise TypeError(f"metric must be a callable such as metric(y_true, y_proba), got {shown(metric)}")
     check_progress(progress)
-    wanted = replace(_form(convention, array, binary, input, higher_is_better), outcomes=_outcomes(outcomes))
+    wanted = _form(convention, array, binary, input, higher_is_better, outcomes)
     classes = DEFAULT_CLASSES[outcomes] if classes is None else classes
     meter = Meter(_calls(budget), _seconds(seconds), progress)
     call = partial(metric, **_options(metric_options)) if metric_options else metric
@@ -108,19 +107,15 @@ def audit(
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any) -> CallForm:
+def _form(convention: Any, array: Any, binary: Any, input: Any, higher_is_better: Any, outcomes: Any) -> CallForm:
     _one_of(convention, "convention", ("y_true_first", "preds_first"))
     _one_of(array, "array", ("auto", "numpy", "torch"))
     _one_of(binary, "binary", ("auto", "matrix", "column"))
     _one_of(input, "input", ("probabilities", "logits"))
     if not isinstance(higher_is_better, (bool, np.bool_)):
         raise TypeError(f"higher_is_better must be True or False, got {shown(higher_is_better)}")
-    return CallForm(convention, array, binary, input, bool(higher_is_better))
-
-
-def _outcomes(outcomes: Any) -> OutcomeKind:
     _one_of(outcomes, "outcomes", tuple(DEFAULT_CLASSES))
-    return outcomes  # type: ignore[no-any-return]  # one of them
+    return CallForm(convention, array, binary, input, bool(higher_is_better), outcomes)
 
 
 def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> None:
@@ -170,16 +165,13 @@ def _quiet() -> Iterator[None]:
 
 
 def _metrics(call: Callable[..., Any], classes: list[int], wanted: CallForm, meter: Meter) -> dict[int, Metric | str]:
-    """For each number of classes the metric in the form that it takes, or why it took none."""
+    """Return for each number of classes the metric with its form, or why it has none."""
     found = {k: find_form(call, k, wanted, meter) for k in classes}
     if all(isinstance(form, str) for form in found.values()):
         said = "; ".join(f"{k} classes: {form}" for k, form in found.items())
-        raise ValueError(f"the metric returned no number for any sample, with labels {_order(wanted)}: {said}")
+        order = "before predictions" if wanted.convention == "y_true_first" else "after predictions"
+        raise ValueError(f"the metric returned no number for any sample, with labels {order}: {said}")
     return {k: form if isinstance(form, str) else Metric(call, form, meter) for k, form in found.items()}
-
-
-def _order(form: CallForm) -> str:
-    return "before predictions" if form.convention == "y_true_first" else "after predictions"
 
 
 # -- the audit ---------------------------------------------------------------------------------------------------------
@@ -206,11 +198,11 @@ class _Auditor:
         self.meter.begin()
         proof = None if reason else self._search(found)
         self.meter.allow_all()
-        lasting = None if proof is None else self._lasting(proof)
+        lasting = None if proof is None else at_300_rows(self.metrics[proof.classes], proof, self.meter.left)
         if not reason and proof is None:
             reason = self._nothing_seen(found)
         verdict: Verdict = "gamed" if proof else "no verdict" if reason else "no gain found"
-        if verdict == "no gain found" and self._certified(found):
+        if verdict == "no gain found" and {each.classes for each in found.certificates} == set(self.metrics):
             verdict = "certified"
         return AuditReport(
             metric=name,
@@ -219,7 +211,7 @@ class _Auditor:
             reason=reason,
             lasting=lasting,
             proof=proof,
-            findings=() if proof is None else findings(found),
+            findings=() if proof is None else found.rewarded,
             certificates=tuple(found.certificates),
             searched=tuple(found.searched),
             forms={k: metric.form for k, metric in self.metrics.items()},
@@ -243,12 +235,6 @@ class _Auditor:
         seen = {part.classes for part in found.searched if part.worlds}
         return (k for k in self.answers if k not in seen)
 
-    def _lasting(self, proof: Proof) -> Lasting | None:
-        return at_300_rows(self.metrics[proof.classes], proof, self.meter.left)
-
-    def _certified(self, found: Found) -> bool:
-        return {certificate.classes for certificate in found.certificates} == set(self.metrics)
-
     def _notes(self, found: Found, proof: Proof | None, lasting: Lasting | None) -> Iterator[str]:
         for k, answer in self.answers.items():
             if isinstance(answer, str):
@@ -265,7 +251,7 @@ class _Auditor:
             yield "the time limit ended the search early: another run may search more"
 
     def _search(self, found: Found) -> Proof | None:
-        """From small to large, each part only if none before convicted, but for the named lies, which explain.
+        """Search from small to large, and stop where a part convicts, except among named lies, which explain.
 
         Lies about worlds without anything uncertain are the last resort.
         """

@@ -1,4 +1,4 @@
-"""The search for a lie that pays: named lies, certain rows that fill bins, every lie on a grid, and climbing."""
+"""Search for lies that gain: named lies, certain rows that fill bins, every lie on a grid, and climbing."""
 
 from __future__ import annotations
 
@@ -83,9 +83,19 @@ class Lie:
 
 
 @final
+@dataclass(frozen=True)
+class Rewarded:
+    """A misreport that the metric rewards, and its largest gain."""
+
+    name: str
+    text: str
+    gain: float
+
+
+@final
 @dataclass(eq=False)
 class Found:
-    """The findings of a search so far."""
+    """The lies that gained in a search so far, what was searched, and certificates."""
 
     searched: list[Searched] = field(default_factory=list)
     certificates: list[Certificate] = field(default_factory=list)
@@ -102,6 +112,13 @@ class Found:
     def convicted(self) -> bool:
         """Whether a lie that has a name pays in a world that has something to predict."""
         return any(lie.plain for lie in self.lies)
+
+    @property
+    def rewarded(self) -> tuple[Rewarded, ...]:
+        """The ways to lie that gained beyond doubt, the largest gain first."""
+        named = [lie for kind, lie in self.gains.items() if kind != "anything"]
+        best = named or sorted(self.lies, key=lambda lie: -lie.gain)[:1]
+        return tuple(Rewarded(lie.kind, WAYS[lie.kind], lie.gain) for lie in sorted(best, key=lambda lie: -lie.gain))
 
     def note(self, table: LieTable, named: Lies, where: str, tried: int | None = None) -> None:
         """Add the findings of a table; every prediction in it is a world as well, unless one world was `tried`."""
@@ -191,7 +208,7 @@ def _grid_cost(k: int, parts: int, rows: int) -> int:
 
 
 def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
-    """Every world of the finest grid within the calls against every prediction of it: a certificate, or a lie."""
+    """Compare every world and prediction of the finest grid that the calls allow: a certificate, or a lie."""
     sizes = ((_grid_cost(k, *size), size) for size in _GRIDS)
     fitting = max(((cost, size) for cost, size in sizes if cost <= min(calls, metric.meter.left)), default=None)
     if fitting is None:
@@ -215,7 +232,7 @@ def examine_grid(found: Found, metric: Metric, k: int, calls: int) -> None:
 
 
 def climb(found: Found, calls: int) -> None:
-    """From the truth, and from lies that came closest, move chance between classes of single rows while that helps.
+    """Climb from the truth and the closest lies: move chance between classes of single rows while that gains.
 
     The small steps from the truth see whether it is a minimum at all, however little is to be gained.
     """

@@ -14,11 +14,20 @@ Matrix = NDArray[Any]
 """Rows of Fractions that sum to one: the chances of a world, or what is predicted in it."""
 
 JITTER = Fraction(1, 10**6)
-WAYS = (
-    *("pool", "uniform", "shrink", "sharpen", "round", "jitter", "spread", "change the top", "hide small chances"),
-    *("exchange rows", "anything"),
-)
-"""Every way to lie."""
+WAYS = {
+    "pool": "rewards pooling: one common prediction for rows with different probabilities scores better",
+    "uniform": "rewards ignorance: the same probability for every class scores better",
+    "shrink": "rewards shrinking towards the base rate",
+    "sharpen": "rewards over-confidence: predictions sharper than the truth score better",
+    "round": "rewards rounding",
+    "jitter": "rewards jitter: predictions changed by a millionth score better",
+    "spread": "rewards predictions shifted by some points",
+    "change the top": "rewards a changed top class",
+    "hide small chances": "rewards pushing small probabilities under a threshold",
+    "exchange rows": "rewards exchanging the predictions of rows",
+    "anything": "rewards predictions without any pattern",
+}
+"""Every way to lie, with the finding of a metric that rewards it."""
 
 
 def matrix(rows: Any) -> Matrix:

@@ -46,7 +46,7 @@ class Baseline:
     definition: str
     """The formula in words: what is computed, to the letter."""
     reference: str
-    truthful: bool
+    truthful: bool = field(default=False, kw_only=True)
     reason: str
     """Why it is truthful, or why it is not."""
     compute: Measure = field(repr=False)
@@ -67,12 +67,12 @@ class Baseline:
 
     @builtins.property
     def __name__(self) -> str:
-        """What scikit-learn calls it."""
+        """The name that scikit-learn reads."""
         return self.name
 
     @builtins.property
     def symbol(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return self.title
 
     def with_options(self, **changes: Any) -> Baseline:

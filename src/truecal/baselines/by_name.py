@@ -8,7 +8,7 @@ from typing import Any
 from ..core.data import shown
 from ..core.losses import LOSSES
 from ..core.words import nearest
-from ..kinds import COMPOSED, Kind
+from ..kinds import COMPOSED
 from ..kinds.inputs import Inputs
 from .baseline import Baseline
 from .clinical import CLASSICAL
@@ -28,16 +28,11 @@ ERRORS: dict[str, Any] = {**COMPOSED, **BASELINES}
 `evaluate` and `compare` measure the composed ones by themselves, and baselines where they are named."""
 
 
-def possible_errors(kind: Kind) -> tuple[str, ...]:
-    """Every measure that predictions of a kind can be measured by, if it is named."""
-    return kind.measures(ERRORS, if_named=True)
-
-
 def check_errors(errors: Any, inputs: Inputs) -> tuple[str, ...]:
     """The errors to compute: all that apply, or the named ones, each of which must apply."""
     if errors is None:
         return inputs.error_names()
-    possible = possible_errors(inputs.kind)
+    possible = inputs.kind.measures(ERRORS, if_named=True)
     if isinstance(errors, str) or not isinstance(errors, Sequence) or not errors:
         raise TypeError(f"errors must be a sequence of names such as ('classwise', 'confidence'), got {shown(errors)}")
     for name in errors:

@@ -1,4 +1,4 @@
-"""Measures over bins: ECE and what was made of it (classwise, adaptive, thresholded, largest, debiased, swept)."""
+"""Measures over bins: ECE and its variants (classwise, adaptive, thresholded, largest, debiased, swept)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ece(
 
 
 def one_rule(strategy: Any, n_bins: Any) -> BinningRule:
-    """The rule at one number of bins, "auto" or None (as the rule has it): a measure by name is one number."""
+    """Return the rule at one number of bins; "auto", or None for the number of the rule, are allowed."""
     if n_bins is not None and n_bins != "auto":
         n_bins = check_positive_int(n_bins, "n_bins", MOST_BINS)
     return read_rule(strategy, n_bins, "auto")
@@ -150,7 +150,6 @@ BINNED = (
         Confidence(),
         definition="Σ_B (n_B/n) |mean confidence − accuracy| over 15 bins of equal width",
         reference="Naeini, Cooper, Hauskrecht 2015 (AAAI); Guo et al. 2017, arXiv 1706.04599",
-        truthful=False,
         reason=_POOLING,
         compute=absolute,
         settings=_BINS,
@@ -163,7 +162,6 @@ BINNED = (
             "Σ_B (n_B/n) |mean confidence − accuracy| over 15 bins of equal numbers of rows, equal confidences together"
         ),
         reference="Nguyen, O'Connor 2015, arXiv 1508.05154",
-        truthful=False,
         reason=_POOLING,
         compute=absolute,
         settings=_MASS,
@@ -176,7 +174,6 @@ BINNED = (
             "the mean over classes of Σ_B (n_B/n) |mean probability − class frequency| over 15 bins of equal width"
         ),
         reference="Nixon et al. 2019, arXiv 1904.01685; Kull et al. 2019, arXiv 1910.12656",
-        truthful=False,
         reason=_POOLING,
         compute=absolute,
         settings=_BINS,
@@ -191,7 +188,6 @@ BINNED = (
             "frequency|; ranges count by their rows, which are n/15 where 15 divides n"
         ),
         reference="Nixon et al. 2019, arXiv 1904.01685",
-        truthful=False,
         reason=_POOLING,
         compute=absolute,
         settings=_MASS,
@@ -206,7 +202,6 @@ BINNED = (
             "classes"
         ),
         reference="Nixon et al. 2019, arXiv 1904.01685",
-        truthful=False,
         reason=(
             "rows below the threshold are ignored, so pushing predictions there hides them; it rewards pooling as ACE "
             "does"
@@ -221,7 +216,6 @@ BINNED = (
         Confidence(),
         definition="max_B |mean confidence − accuracy| over the bins of 15 of equal width that are not empty",
         reference="Naeini, Cooper, Hauskrecht 2015 (AAAI)",
-        truthful=False,
         reason="a maximum over bins rewards pooling: one large bin has little noise, a bin of one row has much",
         compute=largest,
         settings=_BINS,
@@ -235,7 +229,6 @@ BINNED = (
             "mass with two rows or more"
         ),
         reference="Kumar, Liang, Ma 2019, arXiv 1909.10155",
-        truthful=False,
         reason=(
             "the subtracted term depends on the bins of the predictions, and opposite biases in one "
             "bin make it negative"
@@ -250,7 +243,6 @@ BINNED = (
         Confidence(),
         definition="ECE over 15 bins of equal width within the rows of each predicted class, weighted by their share",
         reference="Gupta, Ramdas 2021, arXiv 2107.08353",
-        truthful=False,
         reason=_POOLING,
         compute=within_top_class,
         settings=_BINS,
@@ -265,7 +257,6 @@ BINNED = (
             "at every count up to b the accuracies of the bins never fall"
         ),
         reference="Roelofs et al. 2022, arXiv 2012.08668",
-        truthful=False,
         reason="the number of bins is chosen by the labels, a root is taken, and bins are weighted by their size",
         compute=swept,
         settings=(("norm", "l2"),),

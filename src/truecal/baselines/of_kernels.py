@@ -80,7 +80,6 @@ KERNELS = (
             "the top class was right"
         ),
         reference="Kumar, Sarawagi, Jain 2018 (ICML, PMLR 80)",
-        truthful=False,
         reason="a root is taken, and for three or more classes it pays to change which class is on top",
         compute=mmce,
         settings=(("theta", 0.4), ("corrected", False)),
@@ -122,7 +121,6 @@ KERNELS = (
         Full(),
         definition="the same mean over pairs of different rows, Σ_{i≠j} / (n(n − 1)): needs two rows, can be negative",
         reference="Widmann, Lindsten, Zachariah 2019, arXiv 1910.11385 (unbiased estimator)",
-        truthful=False,
         reason="opposite biases in two rows with like predictions make it negative; the truth is at 0 on average",
         compute=skce,
         settings=(("bandwidth", "median"), ("unbiased", True)),

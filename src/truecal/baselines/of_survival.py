@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import LIBRARY
-from ..core.cells import block_bin
+from ..core.cells import middle_cells
 from ..core.data import check_positive_int
 from ..core.sample import Sample
 from ..core.types import Array
@@ -76,11 +76,8 @@ def square_ratio(difference: float, variance: float) -> float:
 def _groups(u: Array, m: int) -> Array:
     """The quantile group of each row; equal risks share one."""
     order = LIBRARY[type(u)].argsort(u, stable=True)
-    ordered = u[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    starts = np.flatnonzero(new)
     group = np.empty(len(u), dtype=np.intp)
-    group[order] = block_bin(starts, np.append(starts[1:], len(u)), len(u), min(m, len(u)))[np.cumsum(new) - 1]
+    group[order] = middle_cells(u, order, min(m, len(u)))
     return group
 
 
@@ -95,7 +92,6 @@ TIMES = (
             "ends at the last one"
         ),
         reference="Haider, Hoehn, Davis, Greiner 2020, JMLR 21(85)",
-        truthful=False,
         reason="counts that any set of curves can make equal: predictions that know nothing score perfectly",
         compute=d_calibration,
         settings=(("n_bins", 10),),
@@ -111,7 +107,6 @@ TIMES = (
             "by their risk u, KM_g the Kaplan-Meier estimate of P(T ≤ t) in the group"
         ),
         reference="D'Agostino, Nam 2003, Handbook of Statistics 23",
-        truthful=False,
         reason="the variance it divides by comes from the predictions: moderate risks make it larger",
         compute=one_calibration,
         settings=(("n_bins", 10),),

@@ -147,6 +147,10 @@ def interval_calibration(u: Array, y: Array, w: Array) -> float:
 
 
 _SUPREMUM = "a supremum over weightings of the same noise: pooling leaves fewer weightings to choose from"
+_SUBSETS = (
+    "truthful up to a constant factor only: drawing subsets adds noise that no misreport can remove, and some gain "
+    "remains"
+)
 
 SMOOTH = (
     Baseline(
@@ -158,7 +162,6 @@ SMOOTH = (
             "grid of 8,192 steps"
         ),
         reference="Błasiok, Nakkiran 2023, arXiv 2309.12236",
-        truthful=False,
         reason="absolute smoothed residuals reward pooling, as absolute bin sums do",
         compute=smooth_ece,
     ),
@@ -171,7 +174,6 @@ SMOOTH = (
             "chain"
         ),
         reference="Kakade, Foster 2008 (JCSS 74); Błasiok et al. 2023, arXiv 2211.16886",
-        truthful=False,
         reason=_SUPREMUM,
         compute=smooth_calibration,
     ),
@@ -184,12 +186,7 @@ SMOOTH = (
             "8 rows, else the mean of 64 seeded ones"
         ),
         reference="Haghtalab, Qiao, Yang, Zhao 2024, arXiv 2407.13979",
-        truthful=False,
-        reason=(
-            "truthful up to a constant factor only: drawing subsets adds noise that no misreport can "
-            "remove, and some gain "
-            "remains"
-        ),
+        reason=_SUBSETS,
         compute=smooth_subsampled,
         settings=(("draws", 64), ("seed", 0)),
     ),
@@ -202,7 +199,6 @@ SMOOTH = (
             "and an upper bound of the mean |u − q| to the nearest calibrated q"
         ),
         reference="Błasiok, Gopalan, Hu, Nakkiran 2023, arXiv 2211.16886 (interval calibration error)",
-        truthful=False,
         reason=(
             "absolute sums of intervals chosen by the labels: the noise of the truth counts, a pooled prediction has "
             "less"
@@ -256,7 +252,6 @@ CUMULATIVE = (
         Confidence(),
         definition="max_v |n⁻¹ Σ_{c_i ≤ v} (z_i − c_i)|, c the confidence, z whether the top class was right",
         reference="Gupta et al. 2021, arXiv 2006.12800",
-        truthful=False,
         reason=_MAXIMUM,
         compute=largest_step,
     ),
@@ -266,7 +261,6 @@ CUMULATIVE = (
         Binary(),
         definition="max_v |n⁻¹ Σ_{u_i ≤ v} (y_i − u_i)|",
         reference="Qiao, Zhao 2025, arXiv 2503.02384; Arrieta-Ibarra et al. 2022, arXiv 2205.09680",
-        truthful=False,
         reason=_MAXIMUM,
         compute=largest_step,
     ),
@@ -279,12 +273,7 @@ CUMULATIVE = (
             "up to 10 rows, else the mean of 256 seeded ones"
         ),
         reference="Qiao, Zhao 2025, arXiv 2503.02384",
-        truthful=False,
-        reason=(
-            "truthful up to a constant factor only: drawing subsets adds noise that no misreport can "
-            "remove, and some gain "
-            "remains"
-        ),
+        reason=_SUBSETS,
         compute=step_subsampled,
         settings=(("draws", 256), ("seed", 0)),
     ),
@@ -294,7 +283,6 @@ CUMULATIVE = (
         Binary(),
         definition="max − min over v of n⁻¹ Σ_{u_i ≤ v} (y_i − u_i): the largest |n⁻¹ Σ (y_i − u_i)| over an interval",
         reference="Arrieta-Ibarra et al. 2022, arXiv 2205.09680; Rossellini et al. 2025, arXiv 2502.19851",
-        truthful=False,
         reason=_MAXIMUM,
         compute=step_range,
     ),

@@ -40,7 +40,7 @@ from truecal.kinds.inputs import Progress, read_inputs
 from .shared_options import Measuring, Reading, file_of, split
 
 if TYPE_CHECKING:
-    from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.calibration_result import CalibrationTest
     from truecal.inference.estimation import Estimate
     from truecal.inference.thresholds import Threshold
 

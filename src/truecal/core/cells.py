@@ -352,6 +352,17 @@ def block_bin(begin: Array, end: Array, n: Any, m: Any) -> Array:
     return found
 
 
+def middle_cells(u: Array, order: Array, m: int) -> Array:
+    """Return the quantile bin, of m, of each row of u in order; equal reports share one (`block_bin`)."""
+    n, ordered = len(u), u[order]
+    new = ordered == ordered
+    new[1:] = ordered[1:] != ordered[:-1]
+    starts = LIBRARY[type(new)].where(new)[0]
+    ends = LIBRARY[type(u)].concatenate([starts[1:], 0 * starts[:1] + n])
+    found: Array = block_bin(starts, ends, n, m)[new.cumsum(0) - 1]
+    return found
+
+
 def partition_cells(partition: Partition, ties: str) -> BinCells:
     tied = partition.tied
     blocks: Blocks | None = None

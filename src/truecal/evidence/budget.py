@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.sample import Sample
-from ..inference.calibration import FEWEST_PLANNED, MOST_PLANNED, planned_draws
+from ..inference.omnibus import FEWEST_PLANNED, MOST_PLANNED, planned_draws
 
 MOST_DRAWS, FEWEST_DRAWS = MOST_PLANNED, FEWEST_PLANNED
 """With fewer draws a 95% band would rest on the two most extreme ones."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.types import Array, Groups
 from ..inference.binned_sample import BinnedSample
-from ..inference.calibration import CalibrationTest
+from ..inference.calibration_result import CalibrationTest
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
 from ..inference.mean_losses import IntervalEstimate

@@ -17,16 +17,16 @@ from ..core.dispatch import DISPATCH, THREADS
 from ..core.rules import DEFAULT_BINS, bins_text
 from ..core.sample import Sample
 from ..core.types import Groups
-from ..inference import calibration
+from ..inference import omnibus
 from ..inference.bands import bands_of
 from ..inference.binned_sample import BinnedSample, SampleCells
-from ..inference.calibration import CalibrationTest
+from ..inference.calibration_result import CalibrationTest
 from ..inference.checks import TimeBlocks, draws_for_band, pairs_left_out
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.level_tests import OWN, own_test
 from ..inference.mean_losses import INFINITE, IntervalEstimate, Losses, mean_interval
-from ..inference.null_band import null_bands
+from ..inference.null import null_bands
 from ..inference.sign_flips import cluster_test
 from ..inference.spread import Spread, spreads
 from ..inference.thresholds import discrimination
@@ -202,19 +202,19 @@ class _Work:
             return partial(own_test, *about), ""
         if self.clusters is not None and folds is not None:
             return None, "the calibration test is left out: predictions are cross-validated, and rows come in groups"
-        sample, most = inputs.sample(self.main), calibration.MOST_ROWS
+        sample, most = inputs.sample(self.main), omnibus.MOST_ROWS
         draws = settings.plan.test(sample)
         if folds is not None and sample.rows < FEWEST_IN_FOLD * folds[1]:
             return None, f"the calibration test is left out: folds have fewer than {FEWEST_IN_FOLD} rows"
         if folds is not None:
             draws = max(draws, 2 * settings.plan.fewest)
-            return partial(calibration.fold_test, sample, folds, draws, settings.seed, settings.level), ""
+            return partial(omnibus.fold_test, sample, folds, draws, settings.seed, settings.level), ""
         why = f"the calibration test looks at {most:,} rows, chosen at random" if sample.rows > most else ""
         level, names = settings.level, settings.view_names
         if self.clusters is not None:
-            draws = max(settings.plan.fewest, calibration.MOST_PLANNED) if settings.plan.draws is None else draws
+            draws = max(settings.plan.fewest, omnibus.MOST_PLANNED) if settings.plan.draws is None else draws
             return partial(cluster_test, sample, self.clusters, draws, settings.seed, level, names), ""
-        test = partial(calibration.omnibus_test, sample, draws, settings.seed, level=level, names=names)
+        test = partial(omnibus.omnibus_test, sample, draws, settings.seed, level=level, names=names)
         small = not isinstance(sample.reports, HOST) or sample.reports.size < BESIDE
         return test if small else pool.submit(test).result, why
 

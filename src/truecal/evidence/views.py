@@ -12,7 +12,7 @@ from ..core.properties import Property
 from ..core.sample import Sample
 from ..core.types import Groups
 from ..core.words import p_text, points_text
-from ..inference.calibration import CalibrationTest
+from ..inference.calibration_result import CalibrationTest
 from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of
 from ..inference.label_tests import label_test, one_view
 from ..kinds.named_errors import COMPOSED

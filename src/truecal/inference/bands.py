@@ -19,7 +19,7 @@ from ..core.types import Array
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .checks import check_draws, check_level, read_error
-from .null_band import null_quantiles
+from .null import null_quantiles
 from .poisson_binomial import poisson_binomial, quantiles_of_runs
 
 _BLOCK = 1 << 22
@@ -73,7 +73,7 @@ def consistency_bands(
     sample_weight: Any = None,
     labels: Any = None,
 ) -> ConsistencyBands:
-    """Per bin, the range of the mean outcome if the reports were right, at the given level for each bin separately.
+    """Return per bin the range of the mean outcome if the reports were right, at the given level for each bin.
 
     The number of outcomes in a bin is then a sum of independent 0/1 draws with the reports as chances, and the band
     is between the exact quantiles of that sum. Classwise errors give one row of bins per class, or for the columns in
@@ -176,7 +176,7 @@ def _view_band(
 
 
 def _normal_band(property: Property, sample: Sample, form: BinCells, place: int, j: int, z: float) -> Array:
-    """The same of weighted outcomes: the observed frequencies of the property, and the variance of their sums."""
+    """(5, bins) as `_view_band`, of weighted outcomes: intervals from the variance of their sums."""
     assert sample.variance is not None
     bins, w, u = form.bins[place], sample.row_weights, sample.view(j).astype(np.float64)
     home = bins.occupied[bins.home][form.atom]
@@ -191,7 +191,7 @@ def _normal_band(property: Property, sample: Sample, form: BinCells, place: int,
 
 
 def _divided_draws(u: Array, form: BinCells, bins: Bins, draws: int, rng: np.random.Generator) -> Array:
-    """(draws, bins): outcomes in each bin, where cuts divide blocks of equal reports between bins.
+    """(draws, bins): drawn sums of outcomes, where cuts divide blocks of equal reports between bins.
 
     The rows that are in one bin come by the exact law of their number of ones, and those of a divided block, of which
     each bin has its share, by a binomial number: draws cost nothing per row.

@@ -1,4 +1,4 @@
-"""BinnedSample: an error and a sample with its cells, made once for every test and interval."""
+"""BinnedSample: an error and a sample with its cells, computed once for all tests and intervals."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class SampleCells:
 
 
 def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | None = None) -> Sample:
-    """The sample where its intervals are computed: on a GPU over quantile bins of classes, else on the CPU."""
+    """Return the sample on the device of its intervals: a GPU for quantile bins of classes, else the CPU."""
     there = error.binning.open and error.ties != "row" and error.property.of_classes
     plain = groups is None and not sample.joint and sample.shares is None
     return sample if there and plain else sample.on_host()
@@ -87,7 +87,7 @@ def where_inferred(error: CalibrationError, sample: Sample, groups: Groups | Non
 
 @dataclass(frozen=True, eq=False)
 class BinnedSample:
-    """An error at definite bin counts, a validated sample, and its cells, which no outcome can change."""
+    """An error with its bin counts, a validated sample, and its cells, which do not depend on outcomes."""
 
     error: CalibrationError
     sample: Sample
@@ -116,7 +116,7 @@ class BinnedSample:
 
     @property
     def on_host(self) -> BinnedSample:
-        """The same where numpy can read it, for what is not computed on a GPU."""
+        """Return the same on the CPU, for what is not computed on a GPU."""
         return BinnedSample.of(self.error, self.sample.on_host()) if self.sample.tensors else self
 
     def table(self, place: int) -> BinTable:
@@ -130,5 +130,5 @@ class BinnedSample:
 
     @cached_property
     def counts(self) -> tuple[int | None, ...]:
-        """The bin counts as people asked for them; (None,) for a rule without any."""
+        """The requested bin counts; (None,) for a rule without any."""
         return self.error.counts

@@ -1,4 +1,4 @@
-"""How far the gap of a table strays, from 64 label-blind blocks of rows whose cell sums are kept beside the table.
+"""Intervals of the gap of a table whose rows are gone, from 64 label-blind blocks with the sums of their cells.
 
 Rows are gone, so a block of rows takes the place of a row in the formulas of `spread`: with S_a the residual sums of
 block a, H_ab = Σ_B a_B S_aB S_bB are the pairs between blocks, their interaction part estimates the variance v that is
@@ -106,7 +106,7 @@ def _bin_sums(table: BinTable, residual: Array) -> _Sums:
 
 
 def _kernel_sums(table: BinTable, residual: Array) -> _Sums:
-    """The same through the kernel of an average over cuts between the cells of a grid."""
+    """The sums of `_bin_sums` for averages over cuts, by the kernel between the cells of a grid."""
     assert table.residual_sq is not None
     rule: Any = table.rule
     points = rule.midpoints(table.bounds)

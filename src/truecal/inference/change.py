@@ -1,4 +1,4 @@
-"""When predictions changed: the posterior of the row from which a fixed map fits them better than the null.
+"""The row from which predictions changed: its posterior, given maps that fit later rows better than the null.
 
 Under "the first s rows follow the predictions, and the rows after them a map of these", the likelihood over that of no
 change is the product of the map's ratios after s. s is uniform over the rows and maps are alike. Sums of the logarithms
@@ -62,7 +62,7 @@ def place_text(places: Sequence[Place], row: int) -> str:
 
 
 def fresh_trail(rows: int = 0) -> Array:
-    """The sums after so many rows: (points, 1 + alternatives), the first column counts rows."""
+    """Return a trail without sums after so many rows: (points, 1 + alternatives), the first column counts rows."""
     return np.append(float(rows), np.zeros(len(ALTERNATIVES)))[None]
 
 
@@ -81,7 +81,7 @@ def longer_trail(trail: Array, ratios: Array) -> Array:
 
 
 def change_of(trail: Array, places: Sequence[Place] = ()) -> Change:
-    """Where the posterior lies."""
+    """Return the median and the interval of the posterior."""
     rows, gains = trail[:, 0], trail[-1, 1:] - trail[:-1, 1:]
     width = np.diff(rows)
     width[0] += rows[-1] - rows[0]

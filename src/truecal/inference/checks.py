@@ -1,4 +1,4 @@
-"""The options that tests and intervals share, checked: errors, levels, draws, clusters."""
+"""Check the options that tests and intervals share: errors, levels, draws, clusters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_error(
 
 
 class Options(TypedDict, total=False):
-    """What intervals take beside the number of bins."""
+    """The options of intervals besides the number of bins."""
 
     error: str | CalibrationError | None
     sample_weight: Any
@@ -54,7 +54,7 @@ HIGHEST_LEVEL = 0.999
 
 
 def check_level(level: Any) -> float:
-    """A confidence level strictly between 0 and 1."""
+    """Return a confidence level strictly between 0 and 1, or raise."""
     if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1, for example 0.95, got {shown(level)}")
     if level > HIGHEST_LEVEL:
@@ -65,7 +65,7 @@ def check_level(level: Any) -> float:
 
 
 def check_draws(n_resamples: Any, seed: Any) -> tuple[int, int]:
-    """A positive number of draws and a seed of at least 0."""
+    """Return a positive number of draws and a seed of at least 0, or raise."""
     return check_positive_int(n_resamples, "n_resamples", MOST_DRAWS), check_seed(seed)
 
 
@@ -85,14 +85,9 @@ def draws_for_band(level: float) -> int:
     return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
 
 
-def at_floor(pvalue: float, draws: int) -> bool:
-    """Whether no draw was as extreme: the p-value is then a bound, not a value."""
-    return pvalue <= 1.0000001 / (1 + draws)
-
-
 def p_of_draws(pvalue: float, draws: int) -> str:
     """A p-value from so many draws, "p = 0.032", or "p ≤ 0.001" where no draw was as extreme."""
-    return p_text(pvalue, at_floor(pvalue, draws))
+    return p_text(pvalue, pvalue <= 1.0000001 / (1 + draws))
 
 
 def check_groups(groups: Any, n: int, least: int = 3, y_true: Any = None, overlap: Any = 1) -> Groups | None:
@@ -179,7 +174,7 @@ def time_blocks(n: int, overlap: Any, groups: Any = None) -> TimeBlocks | None:
 
 
 def clusters_word(clusters: Groups) -> str:
-    """What clusters of rows are called."""
+    """The noun for clusters of rows: "blocks" of time or "groups"."""
     return "blocks" if isinstance(clusters, TimeBlocks) else "groups"
 
 

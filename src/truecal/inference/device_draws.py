@@ -1,4 +1,4 @@
-"""U of many draws of outcomes on a GPU: they are drawn and counted where the predictions lie, many at a time."""
+"""Draw outcomes on a GPU and compute U of the draws there, many at a time."""
 
 from __future__ import annotations
 

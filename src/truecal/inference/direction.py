@@ -359,7 +359,7 @@ def _spread(sample: Sample, groups: Groups | None, folds: Groups | None) -> tupl
 
 
 def _joined(scores: Array, units: int) -> tuple[float, float]:
-    """Both scales as one: the larger p-value where they agree on the sign, 1 where they do not."""
+    """Join the scores of both scales: the larger p-value where their signs agree, 1 where they do not."""
     (logits, plain), sd = scores[:, 0].tolist(), np.sqrt(scores[:, 1])
     pvalue = max(t_pvalue(float(score), float(each), units) for score, each in zip((logits, plain), sd, strict=True))
     return (pvalue if logits * plain > 0 else 1.0), logits

@@ -129,15 +129,15 @@ class Process(ABC):
     @property
     @abstractmethod
     def bets(self) -> int:
-        """How many bets it mixes."""
+        """The number of bets."""
 
     def fresh(self) -> Array:
-        """What it knows before the first row."""
+        """The memory before the first row."""
         return np.zeros(0)
 
     @abstractmethod
     def play(self, rows: Rows, memory: Array) -> tuple[Array, Array]:
-        """(n, bets) log ratios of the rows, each from the rows before it alone, and what is known after them."""
+        """Return the (n, bets) log ratios of rows, each from the rows before it alone, and the memory after them."""
 
 
 @final

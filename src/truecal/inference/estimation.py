@@ -1,4 +1,4 @@
-"""estimate: how good is a model on rows nobody labelled? Its own expectation there, corrected on the labelled rows.
+"""estimate: accuracy, rates and losses on unlabelled rows, from the model's expectation and labelled rows.
 
 Each quantity is a value z(y, p) of a row, and f(p) = Σ_y p_y z(y, p) is what the model itself expects of it. The
 estimate is λ·mean f over the new rows + mean (z − λf) over the labelled ones (prediction-powered inference,
@@ -17,8 +17,8 @@ from typing import Any, final
 import numpy as np
 from scipy.special import chdtrc, kolmogorov, ndtri
 
-from ..core.data import as_array, both_classes, check_probabilities, check_reports, shown
-from ..core.losses_by_label import squares
+from ..core.data import as_array, check_probabilities, check_reports, shown
+from ..core.losses_by_label import mistakes, squares
 from ..core.parameters import described
 from ..core.result import Pictured, Result
 from ..core.tables import Head, Table, Tabular
@@ -27,7 +27,7 @@ from ..core.words import p_text
 from ..kinds import TopPredictions
 from ..kinds.inputs import Inputs, read_inputs
 from .checks import check_groups, check_level
-from .mean_losses import loss_values, mean_interval
+from .mean_losses import float_columns, loss_values, mean_interval
 
 ASSUMPTION = "Assumes that the labelled rows are a random draw from the same population as the new ones."
 UNLIKE = 0.01
@@ -137,7 +137,7 @@ def estimate(
     groups: Any = None,
     level: float = 0.95,
 ) -> Estimate:
-    """How good is the model on rows nobody labelled? Accuracy, positive rate, Brier score and expected cost there.
+    """Estimate accuracy, positive rate, Brier score and expected cost on rows that nobody labelled.
 
     The model's own expectation over `p_new` is corrected by how far it was off on the labelled rows, as much as that
     helps (prediction-powered, power-tuned). **The labelled rows must be a random draw from the same population as the
@@ -189,7 +189,7 @@ def _tables(inputs: Inputs, cost: Any) -> dict[str, ByLabel]:
         if cost is not None:
             raise ValueError("cost cannot be used: only the top class of these predictions is known")
         return {"accuracy": lambda p: np.broadcast_to([0.0, 1.0], p.shape)}
-    tables: dict[str, ByLabel] = {"accuracy": _hits}
+    tables: dict[str, ByLabel] = {"accuracy": lambda p: 1 - mistakes(p)}
     half = 1.0
     if inputs.kind.one_event:
         tables["positive rate"] = lambda p: np.broadcast_to([0.0, 1.0], p.shape)
@@ -199,12 +199,6 @@ def _tables(inputs: Inputs, cost: Any) -> dict[str, ByLabel]:
         matrix = _costs(cost, inputs.n_classes or 2)
         tables["expected cost"] = lambda p: matrix.T[(p @ matrix).argmin(axis=1)]
     return tables
-
-
-def _hits(p: Array) -> Array:
-    out = np.zeros(p.shape)
-    out[np.arange(len(p)), p.argmax(axis=1)] = 1.0
-    return out
 
 
 def _costs(cost: Any, classes: int) -> Array:
@@ -218,10 +212,11 @@ def _costs(cost: Any, classes: int) -> Array:
 
 def _quantity(name: str, table: ByLabel, inputs: Inputs, new: Array, level: float, groups: Groups | None) -> Quantity:
     n, N = inputs.n_samples, len(new)
-    columns = _columns(inputs.reports)
+    columns = float_columns(inputs.reports)
     each = table(columns)
     value, own = each[np.arange(n), inputs.y.astype(np.intp)], np.einsum("ij,ij->i", columns, each)
-    expected = _expected(table, new)
+    p = float_columns(new)
+    expected = np.einsum("ij,ij->i", p, table(p))
     power = _power(value, own, expected, n, N)
 
     def corrected(p: Array) -> Array:
@@ -250,17 +245,8 @@ def _bounded(inputs: Inputs, table: ByLabel) -> Any:
     return replace(loss_values(inputs.y, inputs.reports, None, table), least=-np.inf)
 
 
-def _columns(reports: Array) -> Array:
-    return (reports if reports.ndim == 2 else both_classes(reports)).astype(np.float64)
-
-
-def _expected(table: ByLabel, new: Array) -> Array:
-    p = _columns(new)
-    return np.asarray(np.einsum("ij,ij->i", p, table(p)))
-
-
 def _power(value: Array, own: Array, expected: Array, n: int, N: int) -> float:
-    """How far the model's own word is used: the λ of least variance, between 0 and 1."""
+    """Return the weight λ of the model's own expectation that gives the least variance, between 0 and 1."""
     both = float(np.append(own, expected).var())
     if both <= 1e-15:
         return 0.0

@@ -1,4 +1,4 @@
-"""The forms a calibration test looks at, all in the same draws: sums, slopes, bins, neighbourhoods, classes.
+"""The forms of a calibration test, all computed in the same draws: sums, slopes, bins, neighbourhoods, classes.
 
 Every form is a statistic of outcomes given the predictions, large where they disagree: the square of a weighted sum of
 residuals (rank one), the sum over bins of their squares over their variances (Hosmer and Lemeshow 1980), or U over
@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincc, gammainccinv
+from scipy.special import gammainccinv
 
 from ..core.arrays import (
     HOST,
@@ -33,7 +33,7 @@ from ..core.arrays import (
     to_device_of,
     top_class_and_value,
 )
-from ..core.cells import block_bin
+from ..core.cells import middle_cells
 from ..core.data import wide_blocks
 from ..core.dispatch import DISPATCH, THREADS, row_shares
 from ..core.rules import auto_bins, quantile_cuts
@@ -43,7 +43,6 @@ CLIP = 1e-6  # logits and logs are cut here: a function of the predictions, so t
 _GRID = 128  # cells for the Poisson kernels
 _MOST_CODES = 1 << 23  # with more predictions than this, single classes are looked at through their rates alone
 _CELLS_PER_ROW = 100  # with more cells than this a row, single classes hold nothing that meets
-_CERTAIN = 11.5  # −log of 1e-5: of smooth p-values below it there is no telling which form is farther off
 RANK_ONE, RATES, BINS, CLASSES, NEAR = 4.0, 2.0, 2.0, 1.0, 0.5
 
 
@@ -54,16 +53,6 @@ class Form:
     name: str
     share: float
     signed: bool = False
-
-
-def middle_cells(u: Array, order: Array, m: int) -> Array:
-    """The quantile cell of each sorted row; equal predictions share one (`block_bin`)."""
-    n, ordered = len(u), u[order]
-    new = ordered == ordered
-    new[1:] = ordered[1:] != ordered[:-1]
-    starts = LIBRARY[type(new)].where(new)[0]
-    ends = LIBRARY[type(u)].concatenate([starts[1:], 0 * starts[:1] + n])
-    return block_bin(starts, ends, n, m)[new.cumsum(0) - 1]
 
 
 def _poisson_form(sums: Array, kernel: Array) -> Array:
@@ -382,60 +371,3 @@ class ClassForms:
             sums = base - np.bincount(cell, weights=self.weights, minlength=len(base))
             out[place] = sums @ sums
         return out
-
-
-def combined(values: Array, forms: tuple[Form, ...]) -> Array:
-    """(rows, forms): the evidence of each form, −log of its smooth p-value plus the log of its share.
-
-    The p-value of a row is that under a shifted gamma distribution (Pearson III) with mean, sd and skewness of the
-    other rows, observed and drawn: all rows are treated alike, so the largest over forms has an exact test, and a row
-    far from all others does not hide behind moments that it has made itself.
-    """
-    others = len(values) - 1
-    centred = values - values.mean(axis=0)
-    least = 1e-10 * np.maximum(np.abs(values).max(axis=0), 1e-300)
-    moves = np.sqrt(np.square(centred).mean(axis=0)) > least
-    scaled = np.where(moves, centred / np.where(moves, np.abs(centred).max(axis=0), 1.0), 0.0)
-    mean, second, third = [(np.sum(scaled**r, axis=0) - scaled**r) / others for r in (1, 2, 3)]
-    variance = np.maximum(second - mean**2, 1e-20)
-    skew = (third - 3 * mean * second + 2 * mean**3) / variance**1.5
-    shape = 4 / np.square(np.clip(skew, 0.05, None))
-    tail = gammaincc(shape, np.maximum(shape + (scaled - mean) / np.sqrt(variance) * np.sqrt(shape), 0.0))
-    small = np.where(moves, np.maximum(tail, 1e-300), 1.0)
-    return np.asarray(-np.log(small) + np.log([form.share for form in forms]))
-
-
-def limits(values: Array, forms: tuple[Form, ...], loudest: float) -> Array:
-    """The value of each form above which the first row exceeds this evidence in `combined`."""
-    mean, sd = values[1:].mean(axis=0), np.maximum(values[1:].std(axis=0), 1e-300)
-    shape = 4 / np.square(np.clip((((values[1:] - mean) / sd) ** 3).mean(axis=0), 0.05, None))
-    return np.asarray(mean + (gammainccinv(shape, tails(forms, loudest)) - shape) / np.sqrt(shape) * sd)
-
-
-def tails(forms: tuple[Form, ...], loudest: float) -> Array:
-    """The p-value of each form at which it is as loud as this in `combined`."""
-    return np.asarray(np.minimum(np.array([form.share for form in forms]) * np.exp(-loudest), 1.0))
-
-
-def farthest(loud: Array, forms: tuple[Form, ...]) -> int:
-    """The form with the strongest violation; of those beyond all doubt, the first with the largest share."""
-    share = np.log([form.share for form in forms])
-    return int(np.argmax(np.minimum(loud - share, _CERTAIN) + share))
-
-
-def words(name: str, sign: float) -> str:
-    """What a violation of this form means, in plain words; sign is that of the sum behind it."""
-    high = "high" if sign > 0 else "low"
-    over = "over-confident" if sign > 0 else "under-confident"
-    if name == "mean":
-        return f"probabilities are too {high} overall"
-    if name == "slope":
-        return "probabilities are too extreme" if sign > 0 else "probabilities are not extreme enough"
-    if name in ("temperature", "confidence: mean"):
-        return over
-    if name == "confidence: slope":
-        return "high confidence is too high" if sign > 0 else "high confidence is too low"
-    if name == "class frequencies":
-        return "some classes are predicted too often, others too rarely"
-    what = "confidence and accuracy" if name.startswith("confidence") else "probabilities and outcomes"
-    return f"{what} differ ({name.removeprefix('confidence: ')})"

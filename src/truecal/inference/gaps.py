@@ -18,6 +18,7 @@ from ..sums.errors import CalibrationError, signed_root
 from .binned_sample import BinnedSample, where_inferred
 from .checks import Options, check_groups, check_level, read_error
 from .direction import NO_DIRECTION, MeanGap, gap_of
+from .level_tests import OWN
 from .spread import Spread, spreads
 
 
@@ -84,8 +85,6 @@ def gap(
     """
     level = check_level(level)
     if error is None and (own := own_levels(y_true, y_proba)) is not None:
-        from .level_tests import OWN
-
         clusters = check_groups(groups, len(own), overlap=overlap)
         metric = OWN if n_bins is None else OWN.with_bins(n_bins)
         found = gaps_of(metric, own.sample(check_weights(sample_weight, len(own))), level, clusters, direction=False)
@@ -134,7 +133,7 @@ def agreeing(gap: Gap, rejected: bool, low: float) -> Gap:
 
 
 def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:
-    """Too high or too low: one prediction per row as it is, classes by their confidence, vectors not at all."""
+    """Return the direction: of one prediction per row, of the confidence for classes, None for vectors."""
     property = metric.property.direction_property()
     if property is not metric.property:
         y, given = (sample.values, sample.reports) if sample.labels is None else (sample.labels, sample.distributions)

@@ -19,7 +19,7 @@ from .binned_sample import BinnedSample, where_inferred
 from .checks import Options, check_draws, check_groups, check_level, pairs_left_out, read_error
 from .loss_parts import loss_influence, own_losses, with_losses
 from .mean_losses import mean_interval
-from .null_band import NullBand, null_bands
+from .null import NullBand, null_bands
 from .spread import Spread, spreads
 
 What = Literal["gap_sq", "U", "loss", "score", "error", "within"]

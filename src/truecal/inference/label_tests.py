@@ -1,4 +1,4 @@
-"""Several labels per row: one test per label, joined so that labels may depend on each other in any way."""
+"""Test several labels per row one by one, and join the tests under any dependence of labels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from ..core.properties import Binary
 from ..core.sample import Sample
 from ..core.types import Groups
-from .calibration import CalibrationTest, FormDetail, omnibus_test
+from .calibration_result import CalibrationTest, FormDetail
 from .null import LABEL_BY_LABEL, POSITIVE
+from .omnibus import omnibus_test
 from .sign_flips import cluster_test
 
 ROW_SIGNS = "given its prediction, the weighted residual of a row has mean 0: for many rows its sign may be flipped"

@@ -14,14 +14,16 @@ from functools import cached_property
 import numpy as np
 
 from ..core.arrays import LIBRARY
+from ..core.cells import middle_cells
 from ..core.rules import Quantile, auto_bins
 from ..core.types import Array, Groups
 from ..kinds.own_levels import NAME, AtOwnLevels, OwnLevels
 from ..sums.errors import CalibrationError
-from .calibration import MOST_ROWS, SMALLEST, CalibrationTest, FormDetail, critical, largest_pvalue, reason_of
-from .forms import BINS, RANK_ONE, Form, combined, farthest, limits, middle_cells
+from .calibration_result import CalibrationTest
+from .forms import BINS, RANK_ONE, Form
+from .joint import JointTest, reason_of
 from .label_tests import label_test
-from .null import draws_pvalue
+from .omnibus import MOST_ROWS
 
 OWN = CalibrationError(AtOwnLevels(), Quantile(), "l2")
 """The squared error whose gap is read at own levels."""
@@ -52,20 +54,13 @@ def own_test(
         own, w = own.take(chosen), w[chosen]
     sums = _Sums.of(own, w)
     values = np.stack([sums.values(sums.observed), *(sums.values(sums.drawn(rng)) for _ in range(draws))])
-    loud = combined(values, sums.forms)
-    best = farthest(loud[0], sums.forms)
-    pvalue, low = largest_pvalue(loud), np.zeros(len(sums.forms))
-    strongest, reason = sums.words(best), ""
-    if pvalue <= 1 - level:
-        limit = np.maximum(limits(values, sums.forms, critical(loud.max(axis=1)[1:], level)), 0.0)
-        share = 1 - np.sqrt(limit * sums.dispersion / np.maximum(values[0], 1e-300))
-        low = np.where(values[0] > limit, 100 * np.sqrt(values[0] / sums.units) * np.clip(share, SMALLEST, 1.0), 0.0)
-        reason = reason_of(strongest, float(low[best]))
-    details = tuple(
-        FormDetail(form.name, draws_pvalue(column[0], column[1:]), low=float(least))
-        for form, column, least in zip(sums.forms, values.T, low, strict=True)
-    )
-    about = (pvalue, strongest, NULL[own.slots is not None], None, draws, details, rows, len(own), NAME)
+    joint, low, reason = JointTest(values, sums.forms, level), np.zeros(len(sums.forms)), ""
+    strongest = sums.words(joint.best)
+    if joint.rejects:
+        low = joint.least(100 * np.sqrt(values[0] / sums.units), sums.dispersion)
+        reason = reason_of(strongest, float(low[joint.best]))
+    null, details = NULL[own.slots is not None], joint.details(low)
+    about = (joint.pvalue, strongest, null, None, draws, details, rows, len(own), NAME)
     shown = [x for x, form in zip(low, sums.forms, strict=True) if " in " not in form.name]
     return CalibrationTest(*about, level=level, low_gap=float(max(shown)), reason=reason)
 

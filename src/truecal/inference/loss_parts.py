@@ -1,4 +1,4 @@
-"""The loss part of an error: its rows with what any label would have given, and how it varies together with U."""
+"""The loss part of an error: the losses of its rows for every label, and how their mean varies together with U."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from ..core.sample import Sample
 from ..core.types import Array, Groups
 from .binned_sample import BinnedSample
 from .checks import per_unit
@@ -23,14 +22,16 @@ from .spread import Spread
 
 
 def own_losses(frozen: BinnedSample, other: BinnedSample | None = None) -> Losses:
-    """The associated losses of one model, or first minus second, with what any label would have given."""
+    """Return the associated losses of one model, or first minus second, with the range that labels can give."""
     a, b = frozen.sample, None if other is None else other.sample
     property, corrected = frozen.error.property, bool(frozen.error.corrected)
-    if a.labels is None and a.marks is not None:
-        return _two_outcomes(a, b, float(corrected), same=not property.picks_outcome)
+    second = None if b is None else b.reports
+    if a.labels is None and a.marks is not None:  # one probability per row, of one event or of a model's top class
+        if b is not None and b.marks is not None and property.picks_outcome:
+            return top_label_values((a.marks, b.marks), (a.reports, b.reports), float(corrected))
+        return loss_values(a.marks, a.reports, second, lambda p: top_label_table(p[:, 1], float(corrected)))
     if property.label_by_label:
         assert a.values is not None
-        second = None if b is None else b.reports
         if not property.corrects:
             return view_losses(a.values, a.reports, second)
         rows = a.loss(corrected) - (0.0 if b is None else b.loss(corrected))
@@ -45,19 +46,8 @@ def own_losses(frozen: BinnedSample, other: BinnedSample | None = None) -> Losse
     )
 
 
-def _two_outcomes(a: Sample, b: Sample | None, correction: float, same: bool) -> Losses:
-    """One probability per row, of the same event for both models, or of each model's own top class."""
-    if b is not None and not same:
-        assert a.marks is not None and b.marks is not None
-        return top_label_values((a.marks, b.marks), (a.reports, b.reports), correction)
-
-    assert a.marks is not None
-    second = None if b is None else b.reports
-    return loss_values(a.marks, a.reports, second, lambda p: top_label_table(p[:, 1], correction))
-
-
 def with_losses(loss: IntervalEstimate, influence: Array, spread: Spread, level: float) -> tuple[float, float, float]:
-    """Distances to the low and the high end, and se, of loss + U or of loss + gap²."""
+    """Return the distances to the low and the high end, and the se, of loss + U or of loss + gap²."""
     se = joint_se(influence, spread)
     half = spread.quantile(level) * se
     return -max(half, loss.estimate - loss.low), max(half, loss.high - loss.estimate), se
@@ -73,7 +63,7 @@ def joint_se(influence: Array, spread: Spread) -> float:
 
 
 def loss_influence(frozen: BinnedSample, groups: Groups | None, power: int) -> Array:
-    """What each unit adds to a mean loss weighted by w (power 1) or w² (2), centred."""
+    """Return the centred influence of each unit on a mean loss weighted by w (power 1) or w² (2)."""
     losses = frozen.sample.loss(bool(frozen.error.corrected))
     w = frozen.sample.row_weights**power
     return per_unit(w * (losses - w @ losses / w.sum()) / w.sum(), groups)

@@ -87,7 +87,7 @@ class Losses:
 
 
 def given_values(value: Array) -> Losses:
-    """Values of which nothing but themselves is known."""
+    """Losses of rows without their values for other labels."""
     return Losses(len(value), lambda rows: Values(value[rows]))
 
 
@@ -102,10 +102,10 @@ def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callab
     table = LOSSES[loss].by_label if isinstance(loss, str) else loss
 
     def of(rows: slice) -> Values:
-        mean = a = _columns(first[rows])
+        mean = a = float_columns(first[rows])
         each = table(a)
         if second is not None:
-            b = _columns(second[rows])
+            b = float_columns(second[rows])
             with np.errstate(invalid="ignore"):  # where both are infinite
                 each = each - table(b)
             mean = (a + b) / 2
@@ -156,7 +156,8 @@ def view_losses(outcomes: Array, first: Array, second: Array | None, shares: Arr
     return Losses(len(first), of, step, 0.0 if second is None else -np.inf)
 
 
-def _columns(proba: Array) -> Array:
+def float_columns(proba: Array) -> Array:
+    """Distributions over classes in float64; of one probability per row both columns."""
     return doubled(proba if proba.ndim == 2 else both_classes(proba), copy=True)  # type: ignore[no-any-return]  # an array or a tensor
 
 
@@ -275,6 +276,13 @@ def _t_interval(units: Moments, estimate: float, alpha: float, comparisons: int,
     se = float(np.sqrt(seen * units.number / freedom) / units.weight)
     if se <= 1e-12 * abs(estimate):
         return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, "the difference is the same in every row")
+    return t_estimate(estimate, se, freedom, alpha, comparisons, note)
+
+
+def t_estimate(
+    estimate: float, se: float, freedom: int, alpha: float, comparisons: int = 1, note: str = ""
+) -> IntervalEstimate:
+    """An estimate with its t interval at level 1 − alpha, and a p-value corrected for so many comparisons."""
     half = float(stdtrit(freedom, 1 - alpha / 2)) * se
     pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
     return IntervalEstimate(estimate, estimate - half, estimate + half, se, pvalue, note)
@@ -313,7 +321,7 @@ class Moments:
         return np.maximum(seen, 0.0), self.product - moved * self.weight_sq
 
     def plus(self, other: Moments) -> Moments:
-        """Those of both."""
+        """The sums of both."""
         if not self.number:
             return other
         whole = self.weight + other.weight
@@ -326,7 +334,7 @@ class Moments:
 
 @dataclass(eq=False)
 class _Sums:
-    """What an interval needs of the rows, added up block by block."""
+    """The sums over rows that an interval needs, added block by block."""
 
     clusters: Array | None
     """(2, clusters): w·value and w of each cluster."""
@@ -375,7 +383,7 @@ class _Sums:
         return self.rows if self.clusters is None else Moments.of(*self.clusters)
 
     def trouble(self, unbounded: bool) -> str:
-        """Why there is no interval, or what it rests on; nothing where all is well."""
+        """Why there is no interval, or why a t interval takes its place; empty otherwise."""
         if self.infinite:
             return INFINITE
         if not self.bounded:
@@ -388,7 +396,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Units:
-    """Rows or clusters, and what a pseudo-row is."""
+    """Sums of rows or clusters with the weight and values of pseudo-rows."""
 
     units: Moments
     pseudo: float

@@ -1,55 +1,35 @@
-"""monitor: is a deployed model still calibrated? Looked at as often as one likes, with false alarms at most alpha."""
+"""monitor: a calibration test for a stream of labelled predictions, valid however often one looks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from ..core.data import as_array, both_classes, row_blocks, shown
+from ..core.data import as_array, row_blocks, shown
 from ..core.frames import matching_rows
 from ..core.locks import Shared, one_at_a_time
 from ..core.parameters import described
 from ..core.result import Result, plain
-from ..core.row_kernels import top_class
 from ..core.types import Array
 from ..core.words import count_text
-from ..io.state_files import check_array, damaged, read_state, reading_field, write_state
+from ..io.state_files import read_state, reading_field, write_state
 from ..kinds import KINDS
 from ..kinds.inputs import Inputs, read_inputs
 from .change import Change, Place, change_of, fresh_trail, longer_trail, place_text
-from .eprocesses import (
-    FITTED,
-    BinRates,
-    ClassRates,
-    Map,
-    Maps,
-    OneSided,
-    Process,
-    Rows,
-    fit_maps,
-    grow,
-    log_unstarted,
-    mean_of_logs,
-)
+from .eprocesses import FITTED, Map, Maps, Rows, fit_maps
+from .monitor_state import EDGES, Setup, State, placed
+from .omnibus import omnibus_test
 
 if TYPE_CHECKING:
     from .repair import Repair
 
-EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""Bins of probability where no reference gives others: equal widths, and finer where predictions are sure."""
-MOST_CLASSES = 100
-"""Of more classes the rates are not learnt: each costs evidence, and their sum would bury what there is."""
 FEWEST_ROWS = 100
 """A reference of fewer rows could tell hardly any two maps apart."""
-HISTORY = 1000
-"""At least half as many points are kept for the plot, evenly spread over the rows, and never twice as many."""
 UNSURE = 0.01
-MOST_PLACES = 1000
-"""Of more names of rows the last are kept."""
 _REFERENCE_BINS = 10
 _TESTED = 20_000
 _VERSION = 1
@@ -122,7 +102,7 @@ class MonitorUpdate(Result):
         )
 
     def explain(self) -> str:
-        """What the result means, in three sentences for people who do not read tables.
+        """The result in three sentences, for people who do not read tables.
 
         >>> import truecal as tc
         >>> print(tc.monitor().update([0, 1] * 200, [.01, .4] * 200).explain())
@@ -166,77 +146,6 @@ class History:
     log_processes: Mapping[str, Array]
     places: tuple[Place, ...] = ()
     """Where the rows of each `time`, such as a file, begin."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Setup:
-    """What is fixed with the first predictions."""
-
-    kind: str
-    n_classes: int
-    edges: tuple[float, ...]
-
-    @property
-    def processes(self) -> tuple[Process, ...]:
-        both: list[Process] = [OneSided("over-confident", -1), OneSided("under-confident", 1)]
-        if KINDS[self.kind].one_event:
-            both += [OneSided("too high", -1, "anchor"), OneSided("too low", 1, "anchor")]
-        both += [Map(), BinRates(self.edges)]
-        if KINDS[self.kind].over_classes and self.n_classes <= MOST_CLASSES:
-            both.append(ClassRates(self.n_classes))
-        return tuple(both)
-
-    def rows(self, inputs: Inputs) -> Rows:
-        """Rows whose predictions sum to 1 exactly, as a martingale needs it."""
-        given = inputs.reports if inputs.kind.over_classes else both_classes(inputs.reports.astype(np.float64))
-        one = np.ones(len(given), dtype=np.intp)
-        top = one if inputs.kind.top_only else top_class(given).astype(np.intp)
-        anchor = top if inputs.kind.over_classes else one
-        proba = np.clip(given.astype(np.float64), 0.0, None)
-        proba /= proba.sum(axis=1, keepdims=True)
-        y = inputs.y.astype(np.intp)
-        return Rows(y, proba, top, anchor, proba[np.arange(len(y)), anchor])
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """All that the rows so far have left behind."""
-
-    wealth: tuple[Array, ...]
-    memory: tuple[Array, ...]
-    now: Array
-    """log e-values: of the monitor, then of each process."""
-    largest: Array
-    history: Array
-    trail: Array
-    maps: Maps | None
-    rows: int = 0
-    new: int = 0
-    stride: int = 1
-    since: int | None = None
-    since_time: str | None = None
-    impossible: int | None = None
-    places: tuple[Place, ...] = ()
-
-    def arrays(self) -> dict[str, Array]:
-        """All arrays by name, as they are saved."""
-        found = {name: getattr(self, name) for name in (*_ARRAYS, "trail")}
-        found |= {f"{name}.{i}": x for name in ("wealth", "memory") for i, x in enumerate(getattr(self, name))}
-        return found | {f"maps.{f.name}": getattr(self.maps, f.name) for f in fields(Maps) if self.maps is not None}
-
-    def unsound(self) -> str | None:
-        """The name of an array that has values it cannot have: e-values and stakes may be infinite, nothing is NaN."""
-        for name, array in self.arrays().items():
-            if np.isnan(array).any() or not (name.startswith(_LOGS) or np.isfinite(array).all()):
-                return name
-        return None
-
-    @staticmethod
-    def fresh(processes: tuple[Process, ...], maps: Maps | None) -> _State:
-        nothing = np.zeros(1 + len(processes))
-        wealth = tuple(np.full(process.bets, -np.inf) for process in processes)
-        memory = tuple(process.fresh() for process in processes)
-        return _State(wealth, memory, nothing, nothing, np.empty((0, 2 + len(processes))), fresh_trail(), maps)
 
 
 @described("A Monitor.")
@@ -283,8 +192,8 @@ class Monitor(Shared):
     def __init__(self, alpha: float, labels: Any, pos_label: Any) -> None:
         super().__init__()
         self.alpha, self._labels, self._pos_label = alpha, labels, pos_label
-        self._setup: _Setup | None = None
-        self._state: _State | None = None
+        self._setup: Setup | None = None
+        self._state: State | None = None
         self._notes: tuple[str, ...] = ()
         self.files: dict[str, tuple[int, str]] = {}
         """Of each prediction file that the command line has counted, how many rows, and their digest."""
@@ -314,12 +223,12 @@ class Monitor(Shared):
         start = 0 if state is None else state.rows
         for inputs in batches:
             setup = self._fits(inputs, setup)
-            state = state or _State.fresh(setup.processes, None)
+            state = state or State.fresh(setup.processes, None)
             for part in row_blocks(inputs.n_samples, 8 * (setup.n_classes + 400)):
-                state = _after(state, setup.processes, setup.rows(inputs.take(part)), self.alpha)
+                state = state.after(setup.processes, setup.rows(inputs.take(part)), self.alpha)
         if state is not None:
             if time is not None:
-                state = replace(state, places=_placed(state.places, start, str(time), first))
+                state = replace(state, places=placed(state.places, start, str(time), first))
                 if state.since is not None and state.since >= start:
                     state = replace(state, since_time=str(time))
             if (name := state.unsound()) is not None:
@@ -360,7 +269,7 @@ class Monitor(Shared):
         )
 
     def advise(self, y_true: Any, y_proba: Any) -> Repair:
-        """What repairs the predictions of recent rows: an offset, a temperature, both, or a refit.
+        """Advise a repair of recent predictions: an offset, a temperature, both, or a refit.
 
         Rows before the estimated change are left out, so all recent rows may be given; at least a hundred must remain.
         Nested maps are fitted in five folds and compared by the log loss of rows that a fold has not seen; the result
@@ -407,12 +316,12 @@ class Monitor(Shared):
         """Validated predictions, as `count` takes them."""
         return read_inputs(y_true, y_proba, labels=self._labels, pos_label=self._pos_label)
 
-    def _fits(self, inputs: Inputs, before: _Setup | None) -> _Setup:
+    def _fits(self, inputs: Inputs, before: Setup | None) -> Setup:
         """The setup of these predictions, which are to be of the kind of those before."""
         inputs.check_one_label("a monitor")
         classes = inputs.n_classes or 2
         if before is None:
-            return _Setup(inputs.kind.name, classes, EDGES)
+            return Setup(inputs.kind.name, classes, EDGES)
         if (inputs.kind.name, classes) != (before.kind, before.n_classes):
             expected = _kind_text(before.kind, before.n_classes)
             raise ValueError(f"expected {expected} as before, got {_kind_text(inputs.kind.name, classes)}")
@@ -440,16 +349,16 @@ class Monitor(Shared):
         setup = replace(setup, edges=(0.0, *np.unique(inner).tolist(), 1.0))
         maps = fit_maps(rows)
         self._notes = _reference_notes(inputs, rows, maps)
-        self._setup, self._state = setup, _State.fresh(setup.processes, maps)
+        self._setup, self._state = setup, State.fresh(setup.processes, maps)
 
-    def _direction(self, state: _State, setup: _Setup) -> str:
+    def _direction(self, state: State, setup: Setup) -> str:
         """The one-sided process that has itself reached an alarm, at alpha shared by all of them."""
         sides = [(state.largest[1 + i], p.name) for i, p in enumerate(setup.processes) if p.one_sided]
         most, name = max(sides)
         clear = state.since is not None and most >= np.log(len(sides) / self.alpha)
         return name if clear else "no clear direction"
 
-    def _started(self) -> tuple[_State, _Setup]:
+    def _started(self) -> tuple[State, Setup]:
         if self._state is None or self._setup is None or not self._state.rows:
             raise ValueError("the monitor has no rows yet; call update(y_true, y_proba) first")
         return self._state, self._setup
@@ -468,9 +377,7 @@ class Monitor(Shared):
         if self._setup is not None and self._state is not None:
             state = self._state
             about["setup"] = [self._setup.kind, self._setup.n_classes, self._setup.edges]
-            about["state"] = {name: getattr(state, name) for name in (*_NUMBERS, "since_time")}
-            about["state"]["places"] = [[place.start, place.name, place.first] for place in state.places]
-            arrays = state.arrays()
+            about["state"], arrays = state.numbers(), state.arrays()
         write_state(path, "monitor", _VERSION, about, arrays)
 
     @staticmethod
@@ -488,127 +395,11 @@ class Monitor(Shared):
         made._notes = field("notes", lambda x: tuple(str(note) for note in x))
         made.files = field("files", lambda x: {str(name): (int(n), str(digest)) for name, (n, digest) in x.items()})
         made.columns = field("columns", lambda x: None if x is None else tuple(str(name) for name in x))
-        made._setup = field("setup", lambda x: None if x is None else _setup_of(*x))
+        made._setup = field("setup", lambda x: None if x is None else Setup.read(*x))
         if made._setup is not None:
-            made._state = field("state", lambda x: _restored(made._setup, x, arrays))
-            _check(path, made._setup, made._state)
+            made._state = field("state", lambda x: State.read(made._setup, x, arrays))
+            made._state.check(path, made._setup)
         return made  # type: ignore[no-any-return]  # made by `monitor`
-
-
-_NUMBERS = ("rows", "new", "stride", "since", "impossible")
-_ARRAYS = ("now", "largest", "history")
-_MOST_ROWS = 1 << 53  # as far as floats count
-_LOGS = ("wealth", "now", "largest", "history", "maps.log_weights")
-
-
-def _setup_of(kind: Any, classes: Any, edges: Any) -> _Setup:
-    found = _Setup(kind, int(classes), tuple(float(edge) for edge in edges))
-    if kind not in KINDS or found.n_classes < 2:
-        raise ValueError(f"no predictions of kind {shown(kind)} with {found.n_classes} classes")
-    if found.edges[0] != 0 or found.edges[-1] != 1 or not (np.diff(found.edges) > 0).all():
-        raise ValueError("the edges of the bins must rise from 0 to 1")
-    return found
-
-
-def _restored(setup: _Setup, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> _State:
-    count = range(len(setup.processes))
-    wealth, memory = (tuple(arrays[f"{name}.{i}"] for i in count) for name in ("wealth", "memory"))
-    maps = Maps(**{f.name: arrays[f"maps.{f.name}"] for f in fields(Maps)}) if "maps.slopes" in arrays else None
-    kept: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-    kept |= {name: None if about[name] is None else int(about[name]) for name in _NUMBERS}
-    kept["trail"] = arrays["trail"] if "trail" in arrays else fresh_trail(kept["rows"])
-    kept["places"] = tuple(Place(int(start), str(name), int(first)) for start, name, first in about.get("places", ()))
-    kept["since_time"] = None if about["since_time"] is None else str(about["since_time"])
-    found = _State(wealth, memory, maps=maps, **kept)
-    last = found.rows - 1
-    if not (0 <= found.new <= found.rows < _MOST_ROWS and found.stride >= 1):
-        raise ValueError(f"{found.new} new rows of {found.rows}, stride {found.stride}")
-    for name in ("since", "impossible"):
-        if (row := getattr(found, name)) is not None and not 0 <= row <= last:
-            raise ValueError(f"{name} is row {row} of {found.rows}")
-    return found
-
-
-def _check(path: str | os.PathLike[str], setup: _Setup, state: _State) -> None:
-    """Refuse arrays that do not have the shapes that the processes ask for, or hold what no monitor writes."""
-    shapes = {name: x.shape for name, x in _State.fresh(setup.processes, None).arrays().items()}
-    shapes |= {name: (-1, *shapes[name][1:]) for name in ("history", "trail")}
-    if state.maps is not None:
-        wide = (state.maps.slopes.size, -1)
-        shapes |= {"maps.slopes": (-1,), "maps.shifts": wide, "maps.log_weights": state.maps.shifts.shape}
-    found = state.arrays()
-    for name, shape in shapes.items():
-        check_array(path, "monitor", name, found[name], shape, logs=name.startswith(_LOGS))
-    if any((known < 0).any() or (known > state.rows).any() for known in state.memory):
-        raise damaged(path, "monitor", "memory", f"must count from 0 to {state.rows} rows")
-    rows = state.history[:, 0]
-    if not (np.diff(rows, prepend=0.0, append=state.rows + 1.0) > 0).all():
-        raise damaged(path, "monitor", "history", f"must be of rows in order, up to {state.rows}")
-    rows = state.trail[:, 0]
-    if not ((np.diff(rows) > 0).all() and len(rows) and rows[0] >= 0 and rows[-1] == state.rows):
-        raise damaged(path, "monitor", "trail", f"must be of rows in order, up to {state.rows}")
-    if (state.largest < state.now).any():
-        raise damaged(path, "monitor", "largest", "is below the e-values now")
-    if state.maps is not None and not state.maps.allowed:
-        raise damaged(path, "monitor", "maps", "holds maps that no reference gives")
-
-
-# -- counting ----------------------------------------------------------------------------------------------------------
-
-
-def _after(state: _State, processes: tuple[Process, ...], rows: Rows, alpha: float) -> _State:
-    """The state after more rows."""
-    maps = state.maps
-    if maps is not None:
-        rows, maps = maps.apply(rows)
-    number = state.rows + 1 + rows.number
-    wealth, memory, logs, trail = [], [], [], state.trail
-    for process, money, known in zip(processes, state.wealth, state.memory, strict=True):
-        ratios, known = process.play(rows, known)
-        trail = longer_trail(trail, ratios) if isinstance(process, Map) else trail
-        path = grow(money, ratios, state.rows)
-        wealth.append(path[-1])
-        memory.append(known)
-        logs.append(np.logaddexp(mean_of_logs(path), log_unstarted(number)))
-    values = np.stack(logs, axis=1)
-    values = np.column_stack([mean_of_logs(values), values])
-    alarms, never = values[:, 0] >= -np.log(alpha), rows.impossible
-    history, stride = _thinned(np.concatenate([state.history, np.column_stack([number, values])]), state.stride)
-    return replace(
-        state,
-        wealth=tuple(wealth),
-        memory=tuple(memory),
-        now=values[-1],
-        largest=np.maximum(state.largest, values.max(axis=0)),
-        history=history,
-        trail=trail,
-        maps=maps,
-        rows=int(number[-1]),
-        stride=stride,
-        since=_first(alarms, state.since, state.rows),
-        impossible=_first(never, state.impossible, state.rows),
-    )
-
-
-def _placed(places: tuple[Place, ...], start: int, name: str, first: int | None) -> tuple[Place, ...]:
-    """The last names of rows, with one more unless the rows go on under the same name."""
-    if places and places[-1].name == name and first in (None, start - places[-1].start + places[-1].first):
-        return places
-    return (*places, Place(start, name, first or 0))[-MOST_PLACES:]
-
-
-def _first(found: Array, before: int | None, start: int) -> int | None:
-    """The row at which something was first seen."""
-    return start + int(np.argmax(found)) if before is None and found.any() else before
-
-
-def _thinned(history: Array, stride: int) -> tuple[Array, int]:
-    """The rows whose number is a multiple of the stride, doubled until they are few; whatever the batches were."""
-    kept = history[history[:, 0] % stride == 0]
-    while len(kept) > HISTORY:
-        stride *= 2
-        kept = kept[kept[:, 0] % stride == 0]
-    return kept, stride
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -619,9 +410,7 @@ def _kind_text(kind: str, classes: int) -> str:
 
 
 def _reference_notes(inputs: Inputs, rows: Rows, maps: Maps) -> tuple[str, ...]:
-    """What the reference is taken to show, and whether a temperature and a shift can show it."""
-    from .calibration import omnibus_test
-
+    """The miscalibration of the reference, and warnings where temperature and shift do not describe it."""
     best = np.unravel_index(int(np.argmax(maps.log_weights)), maps.log_weights.shape)
     usual = f"temperature {1 / maps.slopes[best[0]]:.3g} and shift {maps.shifts[best]:+.2g}"
     notes = [f"the usual miscalibration, from {inputs.n_samples} reference rows: {usual}"]

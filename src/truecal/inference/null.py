@@ -1,4 +1,4 @@
-"""Outcomes drawn as if the reports were right, and their statistics on fixed bins.
+"""Draw outcomes as if the reports were right: U or the l1 error of each draw on fixed bins, and null bands.
 
 Sorting happens once, in the frozen forms; a draw of labels then costs one gather and one count, whatever the number of
 classes. Draws come in blocks of bounded memory.
@@ -6,20 +6,22 @@ classes. Draws come in blocks of bounded memory.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
 
 from ..core.cells import BinCells, Bins, Piece
 from ..core.data import row_blocks, shown
-from ..core.properties import Property
+from ..core.result import Result
+from ..core.rules import bins_text
 from ..core.sample import Sample
 from ..core.types import Array
 from .binned_sample import BinnedSample
+from .checks import check_band_draws, p_of_draws
 
 Sampler = Callable[[np.random.Generator], Any]
 
@@ -65,7 +67,8 @@ def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> Wo
         return World(frozen, _from_sampler(sampler, sample), GIVEN)
     proba, property = sample.distributions, error.property
     if proba is not None and property.drawn(np.zeros(1, int), proba.shape[-1]) is not None:
-        return World(frozen, partial(_drawn_values, property, proba), CATEGORICAL)
+        k = proba.shape[1]
+        return World(frozen, lambda rng, b: np.asarray(property.drawn(draw_labels(rng, proba, b), k)), CATEGORICAL)
     if sample.values is not None:
         raise ValueError(
             "the distribution of outcomes under calibration is unknown: pass sampler=, a function "
@@ -78,8 +81,9 @@ def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> Wo
     return World(frozen, lambda rng, b: rng.random((b, len(u))) < u, null)
 
 
-def _drawn_values(property: Property, proba: Array, rng: np.random.Generator, size: int) -> Array:
-    return np.asarray(property.drawn(draw_labels(rng, proba, size), proba.shape[1]))
+def device_draws() -> Any:
+    """The module that draws on a GPU, which needs torch."""
+    return importlib.import_module("truecal.inference.device_draws")
 
 
 def _from_sampler(sampler: Sampler, sample: Sample) -> Callable[[np.random.Generator, int], Array]:
@@ -151,6 +155,23 @@ def draws_pvalue(observed: float, drawn: Array) -> float:
     """(1 + #{drawn ≥ observed})/(1 + draws), counting as equal what differs by rounding only."""
     slack = _ROUNDING * max(abs(float(observed)), float(np.abs(drawn).max()))
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + len(drawn)))
+
+
+def standardised(draws: Draws) -> Draws:
+    """Values over their root mean square, of observed and drawn ones together.
+
+    The observed one has no special place, so the largest over columns is exchangeable and the level stays exact (the
+    null mean of U is 0). A column that is always 0, such as U with a bin for every row, counts as −inf.
+    """
+    unit = np.frexp(np.maximum(abs(draws.drawn).max(axis=0), abs(draws.observed)))[1]  # squares of 2^unit may be none
+    square = (np.square(np.ldexp(draws.drawn, -unit)).sum(axis=0) + np.square(np.ldexp(draws.observed, -unit))) / (
+        1 + len(draws.drawn)
+    )
+    speaks = square > 0
+    scale = np.ldexp(np.sqrt(np.where(speaks, square, 1.0)), unit)
+    silent = 0.0 if not speaks.any() else -np.inf
+    observed, drawn = (np.where(speaks, x / scale, silent) for x in (draws.observed, draws.drawn))
+    return Draws(observed, drawn)
 
 
 def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator[int]:
@@ -286,3 +307,54 @@ def _flat_bins(parts: tuple[Bins, ...], repeat: int) -> Bins:
     if repeat > 1:
         share = sparse.kron(share, sparse.eye_array(repeat), format="csr")
     return Bins(sparse.csr_array(share), together, extra, occupied, len(occupied), bool(extra.any()), nowhere, alone)
+
+
+# -- null bands --------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, repr=False, eq=False)
+class NullBand(Result):
+    """An error, and its range for a calibrated predictor with the same reports."""
+
+    estimate: float
+    low: float
+    high: float
+    pvalue: float
+    level: float
+    n_bins: int | None
+    n_resamples: int
+    null: str
+    n_samples: int
+    name: str
+
+    def __repr__(self) -> str:
+        bins = "" if self.n_bins is None else f", {bins_text(self.n_bins)}"
+        return (
+            f"Null band, {self.name}{bins}, {self.n_samples} samples, {self.n_resamples} resamples\n"
+            f"  error {self.estimate:.4g}; if calibrated, {self.level:.0%} of values lie in "
+            f"[{self.low:.4g}, {self.high:.4g}] ({p_of_draws(self.pvalue, self.n_resamples)})\n  null: {self.null}"
+        )
+
+
+def null_bands(frozen: BinnedSample, level: float, draws: int, seed: int) -> tuple[NullBand, ...]:
+    """The band of an l1 error at each bin count: quantiles over outcomes drawn from the reports."""
+    check_band_draws(draws, level)
+    world = calibrated_world(frozen)
+    simulated = simulate(world, draws, seed)
+    low, high = null_quantiles(simulated.drawn, level)
+    rows, name = frozen.sample.rows, frozen.error.symbol
+    found = []
+    for c, m in enumerate(frozen.counts):
+        chance = draws_pvalue(simulated.observed[c], simulated.drawn[:, c])
+        at = float(simulated.observed[c]), float(low[c]), float(high[c]), float(chance)
+        found.append(NullBand(*at, level, m, draws, world.null, rows, name))
+    return tuple(found)
+
+
+def null_quantiles(drawn: Array, level: float) -> tuple[Array, Array]:
+    """Order statistics of draws (draws, ...) between which a calibrated predictor's value lies with chance `level` or
+    more: the r-th smallest and the r-th largest, r = ⌊(B + 1)(1 − level)/2⌋."""
+    rank = check_band_draws(len(drawn), level)
+    ordered = np.sort(drawn, axis=0)
+    return ordered[rank - 1], ordered[-rank]

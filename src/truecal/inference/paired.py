@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack, final, overload
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from ..core.arrays import HOST, on_cpu
 from ..core.data import shown
@@ -21,7 +21,7 @@ from .binned_sample import BinnedSample, where_inferred
 from .blocks import block_se
 from .checks import Options, check_groups, check_level, read_error
 from .loss_parts import joint_se, loss_influence, own_losses
-from .mean_losses import IntervalEstimate, mean_interval
+from .mean_losses import IntervalEstimate, mean_interval, t_estimate
 from .spread import Spread, paired_spread, spreads
 
 
@@ -157,7 +157,7 @@ def loss_part(
 def block_loss_part(
     difference: Array, weight: Array, level: float, comparisons: int = 1, note: str = ""
 ) -> IntervalEstimate:
-    """The same where the rows are gone, from the sums of blocks of rows; joint over so many comparisons.
+    """The difference of mean losses from sums over blocks of rows, joint over so many comparisons.
 
     `note` says why the blocks are unreliable.
     """
@@ -165,9 +165,7 @@ def block_loss_part(
     if not se > 0:
         why = "the difference is the same in every block" if se == 0 else "fewer than three blocks of rows"
         return IntervalEstimate(estimate, -np.inf, np.inf, np.nan, np.nan, why)
-    half = float(stdtrit(freedom, 1 - (1 - level) / comparisons / 2)) * se
-    pvalue = min(1.0, comparisons * float(2 * stdtr(freedom, -abs(estimate) / se)))
-    return IntervalEstimate(estimate, estimate - half, estimate + half, se, pvalue, note)
+    return t_estimate(estimate, se, freedom, (1 - level) / comparisons, comparisons, note)
 
 
 FEWEST_DIFFERING = 10.0

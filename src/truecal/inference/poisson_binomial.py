@@ -1,16 +1,14 @@
-"""The exact law of a number of ones."""
+"""The exact distribution of the number of ones among independent draws with different chances (Poisson binomial)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from ..core.types import Array
 
 _BLOCK = 1 << 16  # draws whose law is made at once
 _SHORT = 17  # up to so many values, laws are multiplied out; longer ones are convolved by Fourier transforms

@@ -1,4 +1,4 @@
-"""What repairs predictions that have drifted: an offset, a temperature, both, or a refit; and maps as JSON files.
+"""Advise a repair of predictions that have drifted (offset, temperature, both, refit), and store maps as JSON files.
 
 Nested maps of the predictions are fitted on recent rows by cross-entropy, in five folds, and compared by that of
 rows that a fold has not seen. The simplest map that no other beats by more than the standard error of their difference
@@ -165,8 +165,8 @@ class Candidate(Result):
     note: str = ""
 
     def __repr__(self) -> str:
-        text = f"{self.name}: score {self.score:.4f}, gap left {max(0.0, self.gap):.1f} points"
-        return f"{text} [{max(0.0, self.low):.1f}, {max(0.0, self.high):.1f}]"
+        text = f"{self.name}: score {self.score:.4f}, gap left {_points(self.gap)} points"
+        return f"{text} [{_points(self.low)}, {_points(self.high)}]"
 
 
 @final
@@ -190,7 +190,7 @@ class Repair(Pictured):
 
     @property
     def sentence(self) -> str:
-        """What to do, in a sentence."""
+        """The advice in one sentence."""
         before, after = self.candidate(NONE), self.candidate(self.best)
         if self.best == NONE:
             return f"No map helps on the last {self.n_samples} rows{self._since}: score {before.score:.4f} as it is."
@@ -253,8 +253,8 @@ def repair_of(inputs: Inputs, start: int = 0) -> Repair:
         value = float(score(y, after, error=error))
         candidates.append(Candidate(name, value, left.points, left.low, left.high, left.note))
     best = min(range(len(candidates)), key=lambda i: losses[i].mean())
-    chosen = next(i for i in range(best + 1) if i == best or not _worse(losses[i] - losses[best]))
-    name = candidates[chosen].name
+    worse = [gain > error for gain, error in (gain_of(each - losses[best]) for each in losses[:best])]
+    name = candidates[worse.index(False) if False in worse else best].name  # the simplest that is not clearly worse
     fitted = fits[name](y, p)
     return Repair(name, fitted, tuple(candidates), n, start, _map_text(fitted, p))
 
@@ -266,12 +266,6 @@ def gain_of(differences: Array, weight: Array | None = None) -> tuple[float, flo
     n = np.count_nonzero(w)
     spread = np.sqrt(np.square(w * (differences - gain)).sum() * n / (n - 1)) / len(w) if n > 1 else np.inf
     return gain, float(spread)
-
-
-def _worse(difference: Array) -> bool:
-    """Whether a mean loss difference exceeds its standard error."""
-    gain, error = gain_of(difference)
-    return gain > error
 
 
 def log_losses(y: Array, p: Array) -> Array:
@@ -292,13 +286,13 @@ def _fits(kind: str) -> dict[str, Fit]:
     if KINDS[kind].over_classes:
         fits |= {name: partial(_fit_classes, name, kind, *free[name]) for name in free}
         return fits | {REFIT: partial(_fit_classes, REFIT, kind, True, True, each=True)}
-    fits |= {name: partial(_fit_event, name, kind, *free[name]) for name in (NONE, OFFSET, TEMPERATURE, BOTH)}
+
+    def line(name: str, y: Array, p: Array) -> PredictionMap:
+        slope, offset = fit_line(y, p, *free[name])
+        return PredictionMap(name, kind, 2, (slope,), (offset,))
+
+    fits |= {name: partial(line, name) for name in (NONE, OFFSET, TEMPERATURE, BOTH)}
     return fits | {REFIT: partial(_monotone, kind)}
-
-
-def _fit_event(name: str, kind: str, slope: bool, offset: bool, y: Array, p: Array) -> PredictionMap:
-    b, s = fit_line(y, p, slope, offset)
-    return PredictionMap(name, kind, 2, (b,), (s,))
 
 
 def with_line(p: Array, slope: float, offset: float) -> Array:

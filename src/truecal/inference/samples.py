@@ -34,8 +34,9 @@ from ..core.sample import Sample
 from ..core.types import Array, Groups
 from ..kinds.answers import Answers
 from ..sums.errors import signed_root
-from .calibration import CalibrationTest, omnibus_test
+from .calibration_result import CalibrationTest
 from .direction import FEW_CLUSTERS, MeanGap, count_pvalue, t_pvalue
+from .omnibus import omnibus_test
 from .sign_flips import BlockForm, block_test
 from .spread import Spread, spread_of
 from .view_sums import Of, Views, ViewSums
@@ -68,7 +69,7 @@ class Halves:
 
     @property
     def excess(self) -> Array:
-        """What sampling adds to the squared residual of each row, estimated without bias."""
+        """An unbiased estimate of what sampling adds to the squared residual of each row."""
         return np.asarray(self.report * (1 - self.report) / (self.size - 1))
 
     def per_question(self, values: Array) -> Array:
@@ -116,7 +117,7 @@ def auto_cells(n: int) -> int:
 
 
 def split_spread(split: Halves, cell: Array, of: Of = "gap") -> Spread:
-    """gap², or U, over pairs of different questions, and how far it strays; a question has weight 1."""
+    """The sums of gap², or U, over pairs of different questions; a question has weight 1."""
     sums = ViewSums(split.sample, split.question, of)
     sums.add_views(Views(split.sample, slice(0, 1), cell, (np.arange(int(cell.max()) + 1),)))
     found, rows = spread_of(sums, None, False), len(cell) / split.question[1]

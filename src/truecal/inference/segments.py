@@ -17,19 +17,16 @@ or slope. The other significant segments overlap with a finding and add little t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy.special import betaincinv, logit
+from scipy.special import betaincinv
 
 from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
 from ..core.parameters import described
-from ..core.properties import Property
 from ..core.result import Pictured, Result, clean_lines
-from ..core.sample import Sample
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..core.words import p_text
@@ -38,16 +35,14 @@ from ..sums.errors import NAMED
 from .checks import check_draws, check_groups, check_level, p_of_draws
 from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
-from .null import draw_labels
 from .repair import fit_line, with_line
+from .segment_forms import SegmentForms, squares_by_segment
 from .view_sums import over
 
 DRAWS, FEWEST_DRAWS = 999, 199
 FEWEST_CLUSTERS = 10
 MOST_FINDINGS, SHOWN = 20, 3
 _WORK = 4e10  # additions of all draws: with more the default number of draws is smaller
-_BLOCK = 1 << 23  # numbers of a block of draws
-_FARTHEST = 8.0  # logits are cut here
 _ROUNDING = 1e-9
 _LEFT = 0.5  # a segment is a separate finding if the findings before leave so much of its gap or slope
 
@@ -83,7 +78,7 @@ class Segment(Result):
 
     @property
     def text(self) -> str:
-        """One line with everything but the p-value."""
+        """The segment in one line, without its p-value."""
         size = f"{abs(self.gap):.1f} points {self.direction}"
         if self.low <= 0 <= self.high:  # what is clear, if anything, is the spread
             size = f"mean difference {self.gap:+.1f} points"
@@ -257,7 +252,9 @@ def segments_of(
     _refuse_outcomes(columns, inputs)
     groups = group_rows(columns, inputs.n_samples, pairs, min_rows)
     forms = _forms(inputs, error, groups, clusters)
-    draws = _planned(forms, groups) if draws is None else draws
+    if draws is None:
+        work = float(forms.rows) * len(groups.joints) * forms.columns
+        draws = max(FEWEST_DRAWS, min(DRAWS, int(_WORK / work)))
     largest = forms.largest(groups, np.random.default_rng(seed), draws, progress)
     names = tuple(column.name for column in columns)
     return _found(forms, groups, largest, level, names, classes)
@@ -272,167 +269,7 @@ def _refuse_outcomes(columns: tuple[Feature, ...], inputs: Inputs) -> None:
             )
 
 
-def _planned(forms: _Forms, groups: Grouping) -> int:
-    work: float = float(forms.rows) * len(groups.joints) * forms.columns
-    return max(FEWEST_DRAWS, min(DRAWS, int(_WORK / work)))
-
-
-@dataclass(eq=False)
-class _Forms:
-    """Statistics of all segments: sums of columns of values per row, and what they vary by under calibration."""
-
-    weights: Array
-    reports: Array
-    """(rows, views)."""
-    outcomes: Array
-    x: Array | None
-    """The logits of one probability per row, cut, for the spread; None where only levels are looked at."""
-    proba: Array | None
-    """What labels are drawn from; None: each view is 1 with its own chance."""
-    claim: Property
-    mean: Array
-    """(segments,): the variance-weighted mean of the logits."""
-    level_sd: Array
-    """(segments, views)."""
-    spread_sd: Array
-    design: Array
-    """(segments, views): how many times more clusters vary than independent rows."""
-    clusters: Groups | None = None
-    flipped_sd: Array | None = None
-    """(segments, forms): those of the sums of clusters whose signs are drawn."""
-
-    @staticmethod
-    def of(
-        groups: Grouping,
-        w: Array,
-        u: Array,
-        outcomes: Array,
-        proba: Array | None,
-        claim: Property,
-        spread: bool,
-        clusters: Groups | None = None,
-    ) -> _Forms:
-        """The forms of these reports; `spread` where slopes are looked at as well."""
-        variance = np.clip(u * (1 - u), 0.0, None) * np.square(w)[:, None]
-        V = groups.sums(variance)
-        one = (groups.sums(np.square(w)[:, None])[:, 0] / groups.rows)[:, None]  # what a surprise of a usual row adds
-        x, design, mean, slope, width = None, np.ones((len(V), 1)), *(np.zeros(len(V)) for _ in range(3))
-        if spread:
-            with np.errstate(divide="ignore"):
-                x = np.clip(logit(np.clip(u[:, 0], 0.0, 1.0)), -_FARTHEST, _FARTHEST)
-            carried = np.where(V[:, 0] > 0, V[:, 0], 1.0)
-            mean, second = groups.sums(variance * np.column_stack([x, x * x])).T / carried
-            width = np.clip(second - mean**2, 0.0, None)
-            slope = np.sqrt(width * (V[:, 0] + one[:, 0]))
-            slope[slope <= 1e-6 * np.sqrt(V[:, 0] + one[:, 0])] = 0.0  # one value of the prediction has no slope
-        seen = None
-        if clusters is not None:
-            r = (u - outcomes) * w[:, None]
-            each = [groups.by_cluster(column, clusters) for column in r.T]
-            own = np.column_stack([_squares(sums) for sums in each])
-            design = _design_effects(groups, r, w, variance, clusters)
-            seen, V, one = own + one, np.maximum(own, V * design), one * design
-            if x is not None:
-                own = _squares(groups.by_cluster(r[:, 0] * x, clusters) - each[0].multiply(mean[:, None]))[:, None]
-                seen = np.column_stack([seen, own + width[:, None] * one / design])
-                slope = np.where(slope > 0, np.sqrt(np.maximum(own[:, 0], slope**2 * design[:, 0])), 0.0)
-        level = np.sqrt(V + one)
-        forms = _Forms(w, u, outcomes, x, proba, claim, mean, level, slope, design, clusters)
-        return forms if seen is None else replace(forms, flipped_sd=np.sqrt(seen))
-
-    def moved(self, groups: Grouping, reports: Array) -> _Forms:
-        """The forms of other reports of the same rows."""
-        about = (self.outcomes, self.proba, self.claim, self.x is not None, self.clusters)
-        return _Forms.of(groups, self.weights, reports, *about)
-
-    def strengths(self, groups: Grouping) -> tuple[Array, Array]:
-        """The statistics of the outcomes, (segments, forms), and the larger one of each segment and view."""
-        raw = self.statistics(groups, self.observed()[:, :, None])[:, :, 0]
-        views = self.reports.shape[1]
-        each = np.abs(raw[:, :views])  # the spread belongs to the one view there is
-        return raw, each if self.x is None else np.maximum(each, np.abs(raw[:, views:]))
-
-    @property
-    def rows(self) -> int:
-        return len(self.reports)
-
-    @property
-    def columns(self) -> int:
-        return int(self.reports.shape[1]) + (self.x is not None)
-
-    def statistics(self, groups: Grouping, residuals: Array) -> Array:
-        """(segments, forms, draws) standardised statistics of (rows, views, draws) weighted residuals."""
-        return np.asarray(self._sums(groups, residuals) / self._sd[:, :, None])
-
-    @property
-    def _sd(self) -> Array:
-        """(segments, forms)."""
-        sd = self.level_sd if self.x is None else np.column_stack([self.level_sd, self.spread_sd])
-        return np.where(sd > 0, sd, np.inf)
-
-    def _sums(self, groups: Grouping, residuals: Array) -> Array:
-        n, views, draws = residuals.shape
-        level = groups.sums(residuals.reshape(n, -1)).reshape(-1, views, draws)
-        if self.x is None:
-            return level
-        slope = groups.sums(residuals[:, 0] * self.x[:, None]) - self.mean[:, None] * level[:, 0]
-        return np.concatenate([level, slope[:, None]], axis=1)
-
-    def observed(self) -> Array:
-        """(rows, views) weighted residuals."""
-        return np.asarray((self.reports - self.outcomes) * self.weights[:, None])
-
-    def largest(self, groups: Grouping, rng: np.random.Generator, draws: int, progress: Progress | None) -> Array:
-        """The largest statistic over all segments in each draw of labels from the predictions."""
-        step = max(1, min(draws, 64, _BLOCK // self.reports.size))
-        sd = self._sd if self.flipped_sd is None else np.where(np.isfinite(self._sd), self.flipped_sd, np.inf)
-        found = []
-        for start in range(0, draws, step):
-            if progress is not None:
-                progress(start / draws)
-            for residuals in self._drawn(rng, min(step, draws - start)):
-                found.append(np.abs(self._sums(groups, residuals) / sd[:, :, None]).max(axis=(0, 1)))
-        return np.concatenate(found)
-
-    def _drawn(self, rng: np.random.Generator, draws: int) -> Iterator[Array]:
-        """Weighted residuals of drawn labels, or with clusters of drawn signs, (rows, views, draws)."""
-        if self.clusters is not None:
-            signs = 2.0 * rng.integers(0, 2, (self.clusters[1], draws)) - 1
-            yield self.observed()[:, :, None] * signs[self.clusters[0]][:, None, :]
-            return
-        if self.proba is None:
-            came = rng.random((self.rows, draws)) < self.reports
-            yield ((self.reports - came) * self.weights[:, None])[:, None, :]
-            return
-        for labels in draw_labels(rng, self.proba, draws):
-            outcomes = self.claim.drawn(labels, self.proba.shape[1])
-            residuals = self.reports.copy() if outcomes is None else self.reports - outcomes
-            if outcomes is None:
-                residuals[np.arange(self.rows), labels] -= 1.0
-            yield (residuals * self.weights[:, None])[:, :, None]
-
-
-def _design_effects(groups: Grouping, r: Array, w: Array, variance: Array, clusters: Groups) -> Array:
-    """(segments, views): how many times more the sums of clusters vary than those of independent rows; 1 at least.
-
-    Measured over all rows and brought to each segment by the rows that it has of a cluster: 1 + ρ(m − 1). The variance
-    of rows is the smaller of the expected and the observed one: with fewer surprises clusters vary less as well."""
-    off = r - w[:, None] * (r.sum(axis=0) / w.sum())
-    seen = np.square([np.bincount(clusters[0], column, clusters[1]) for column in off.T]).sum(axis=1)
-    rows = np.minimum(variance.sum(axis=0), np.square(off).sum(axis=0))
-    more = np.maximum(seen / np.where(rows > 0, rows, np.inf) - 1, 0.0)
-    number = _squares(groups.by_cluster(np.ones(len(w)), clusters)) / groups.rows
-    most = np.square(np.bincount(clusters[0])).sum() / len(w)
-    share = (number - 1) / (most - 1) if most > 1 else np.ones(len(number))
-    return np.asarray(1 + share[:, None] * more)
-
-
-def _squares(sums: Any) -> Array:
-    """The sum over clusters of squared sums, for each segment."""
-    return np.asarray(sums.multiply(sums).sum(axis=1)).reshape(-1)
-
-
-def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups | None) -> _Forms:
+def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups | None) -> SegmentForms:
     allowed = inputs.kind.segment_errors
     name = error or allowed[0]
     if name not in allowed:
@@ -446,17 +283,13 @@ def _forms(inputs: Inputs, error: str | None, groups: Grouping, clusters: Groups
         proba = np.clip(sample.distributions.astype(np.float64), 0.0, None)
         proba /= proba.sum(axis=1, keepdims=True)
         u = property.sample(sample.labels, proba).reports if sample.labels is not None else u
+    outcomes = np.ascontiguousarray(sample.outcome(slice(None)).T)
     about = (proba, property, inputs.kind.one_event, clusters)
-    return _Forms.of(groups, sample.row_weights, u, _outcomes(sample), *about)
-
-
-def _outcomes(sample: Sample) -> Array:
-    """(rows, views) outcomes."""
-    return np.ascontiguousarray(sample.outcome(slice(None)).T)
+    return SegmentForms.of(groups, sample.row_weights, u, outcomes, *about)
 
 
 def _found(
-    forms: _Forms,
+    forms: SegmentForms,
     groups: Grouping,
     largest: Array,
     level: float,
@@ -484,7 +317,7 @@ def _found(
         size = groups.by_cluster(forms.weights, forms.clusters)
         each = [groups.by_cluster(column, forms.clusters) for column in residuals.T]
         squares = np.column_stack(
-            [_squares(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)]
+            [squares_by_segment(one - size.multiply(g[:, None])) for one, g in zip(each, gap.T, strict=True)]
         )
     one = groups.sums(np.square(forms.weights)[:, None]) / groups.rows[:, None]
     least = np.square(forms.level_sd) if forms.clusters is None else 0.0  # of clusters it holds the gap as well
@@ -537,7 +370,7 @@ def _shares_within(share: Array, rows: Array, alpha: float) -> tuple[Array, Arra
 
 
 def _words(
-    forms: _Forms, groups: Grouping, residuals: Array, raw: Array, gap: Array, se: Array, critical: float
+    forms: SegmentForms, groups: Grouping, residuals: Array, raw: Array, gap: Array, se: Array, critical: float
 ) -> Any:
     """The direction of a segment. Outcomes may vary more than the predictions say, so the larger of the two deviations
     must show it."""
@@ -563,7 +396,7 @@ def _words(
 
 
 def _findings(
-    forms: _Forms, groups: Grouping, raw: Array, significant: Array, critical: float
+    forms: SegmentForms, groups: Grouping, raw: Array, significant: Array, critical: float
 ) -> tuple[list[tuple[int, int]], Array]:
     """The findings, (segment, view) each, and for each segment and view the number of its finding or −1."""
     home, views = np.full(significant.shape, -1), int(significant.shape[1])
@@ -597,7 +430,7 @@ def _findings(
     return found, home
 
 
-def _repaired(forms: _Forms, inside: Array, view: int) -> Array:
+def _repaired(forms: SegmentForms, inside: Array, view: int) -> Array:
     """The reports with the offset and slope of logits that the rows of a segment need."""
     reports = forms.reports.copy()
     u, z = reports[inside, view], forms.outcomes[inside, view]

@@ -1,4 +1,4 @@
-"""Calibration tests that flip the signs of whole blocks of rows, where rows depend on each other or are gone.
+"""Calibration tests that flip the signs of blocks of rows, where rows depend on each other or only sums are kept.
 
 If predictions are calibrated, the sum over a cluster of f(prediction)·residual has mean 0 for every f, and sums of
 different clusters are independent: for clusters of many rows both signs are about equally likely.
@@ -14,23 +14,15 @@ import numpy as np
 from scipy.special import logit
 
 from ..core.arrays import LIBRARY, doubled, top_class_and_value
+from ..core.cells import middle_cells
 from ..core.rules import auto_bins
 from ..core.sample import Sample
 from ..core.types import Array, Groups
-from .calibration import (
-    ALL_CLASSES,
-    SMALLEST,
-    CalibrationTest,
-    FormDetail,
-    class_reason,
-    critical,
-    largest_pvalue,
-    reason_of,
-    standardised,
-)
+from .calibration_result import CalibrationTest, FormDetail
 from .checks import clusters_word, per_unit
-from .forms import BINS, CLIP, RANK_ONE, RATES, Form, combined, farthest, limits, middle_cells, words
-from .null import Draws, draws_pvalue
+from .forms import BINS, CLIP, RANK_ONE, RATES, Form
+from .joint import JointTest, critical, violation, words
+from .null import Draws, draws_pvalue, standardised
 
 FEWEST_BLOCKS = 12
 MOST_BLOCKS = 1024
@@ -39,13 +31,13 @@ BY_SIGNS = "the residuals of each of {} {} of rows are as likely to have the opp
 TOO_FEW = "a test needs at least {} {} of rows, got {}"
 
 
-# -- rows that are gone ------------------------------------------------------------------------------------------------
+# -- sums over blocks of rows ------------------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class BlockForm:
-    """A quadratic form of residuals: H_ab is what the rows of blocks a and b give together."""
+    """A quadratic form of residuals: H_ab is the sum over pairs of rows of blocks a and b."""
 
     name: str
     H: Array
@@ -58,7 +50,7 @@ class BlockForm:
 def block_test(
     forms: Sequence[BlockForm], rows: int, draws: int, seed: int, level: float = 0.95
 ) -> CalibrationTest | None:
-    """The test of calibration where the rows are gone: T = Σ_{a≠b} H_ab against Σ_{a≠b} ε_a ε_b H_ab, ε = ±1.
+    """Test calibration from sums over blocks: T = Σ_{a≠b} H_ab against Σ_{a≠b} ε_a ε_b H_ab, ε = ±1.
 
     Given the predictions, the residual sums of a block of a calibrated predictor have mean 0 and, for many rows, are
     nearly normal: then the signs of whole blocks may be flipped. Several forms are tested together through the largest
@@ -81,17 +73,8 @@ def block_test(
     beyond = [(form.size, float(x)) for form, x in zip(forms, standard.observed, strict=True) if x > limit]
     low = max((size * (1 - np.sqrt(max(limit, 0.0) / x)) for size, x in beyond), default=0.0)
     why = words(best.name, best.sign)
-    about = (
-        pvalue,
-        why,
-        BY_SIGNS.format(blocks, "blocks"),
-        None,
-        draws,
-        details,
-        rows,
-        rows,
-        f"{blocks} blocks of rows",
-    )
+    null, name = BY_SIGNS.format(blocks, "blocks"), f"{blocks} blocks of rows"
+    about = (pvalue, why, null, None, draws, details, rows, rows, name)
     return CalibrationTest(*about, level=level, low_gap=float(low) if pvalue <= 1 - level else 0.0, reason=why)
 
 
@@ -146,23 +129,14 @@ def cluster_test(
     found, signed, rates = _forms_of(sample, block, min(units, MOST_BLOCKS))
     forms = tuple(each.form for each in found)
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], (draws, min(units, MOST_BLOCKS)))
-    values = np.column_stack([each.values(signs) for each in found])
-    loud = combined(values, forms)
-    place = farthest(loud[0], forms)
-    pvalue, strongest = largest_pvalue(loud), words(forms[place].name, signed[place])
-    low, reason = np.zeros(len(forms)), ""
-    if pvalue <= 1 - level:
-        limit = np.maximum(limits(values, forms, critical(loud.max(axis=1)[1:], level)), 0.0)
-        share = np.clip(1 - np.sqrt(limit / np.maximum(values[0], 1e-300)), SMALLEST, 1.0)
-        low = np.where(values[0] > limit, [each.size for each in found] * share, 0.0)
-        reason = reason_of(strongest + ALL_CLASSES * (forms[place].name == "temperature"), float(low[place]))
-        if rates is not None and forms[place].name == "class frequencies":
-            reason = class_reason(rates, names)
-    details = tuple(
-        FormDetail(form.name, draws_pvalue(column[0], column[1:]), low=float(least))
-        for form, column, least in zip(forms, values.T, low, strict=True)
-    )
-    about = (pvalue, strongest, BY_SIGNS.format(units, noun), None, draws, details, rows, rows, name)
+    joint = JointTest(np.column_stack([each.values(signs) for each in found]), forms, level)
+    best = forms[joint.best].name
+    strongest, low, reason = words(best, signed[joint.best]), np.zeros(len(forms)), ""
+    if joint.rejects:
+        low = joint.least(np.array([each.size for each in found]))
+        reason = violation(best, strongest, float(low[joint.best]), rates, names)
+    null, details = BY_SIGNS.format(units, noun), joint.details(low)
+    about = (joint.pvalue, strongest, null, None, draws, details, rows, rows, name)
     return CalibrationTest(*about, level=level, low_gap=float(low[:3].max()), reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""How far U and the gap stray: the variance that is there under calibration, and how it grows with the miscalibration.
+"""Intervals of U and gap²: their variance under calibration, and how it grows with the miscalibration.
 
 Both are sums over pairs of different rows (or clusters: *units*) that share a cell,
 
@@ -34,7 +34,6 @@ from ..core.data import working_dtype
 from ..core.dispatch import DISPATCH
 from ..core.sample import EVERY, Sample
 from ..core.types import Array, Groups
-from ..sums.errors import ErrorTerms
 from ..sums.plain import transposed_tile
 from .binned_sample import BinnedSample
 from .checks import TimeBlocks
@@ -51,7 +50,7 @@ FEW_NOTE = "unreliable: too few rows or clusters"
 
 @dataclass(eq=False)
 class Spread:
-    """The sums behind one interval; h and H of two models on the same rows can be subtracted."""
+    """The sums of one interval; those of two models on the same rows can be subtracted."""
 
     theta: float
     influence: Callable[[slice], Array]
@@ -100,7 +99,7 @@ class Spread:
 
     @property
     def note(self) -> str:
-        """Why no claim rests on this, or nothing."""
+        """Why the interval is unreliable; empty otherwise."""
         if self.by.effective < FEW_UNITS or len(self.H) < 4:
             return FEW_NOTE
         return SCARCE_NOTE if self.pairs < SCARCE_PAIRS else ""
@@ -114,7 +113,7 @@ class Spread:
         return max(v, 0.0), self.jackknife
 
     def interval(self, level: float) -> tuple[float, float, float]:
-        """Low, high and standard error; where surprises are scarce as wide as evenly spread ones would make it."""
+        """Return low, high and standard error; where surprises are scarce, as if they were spread evenly."""
         if level in self._known:
             return self._known[level]
         v, whole = self.variances()
@@ -128,7 +127,7 @@ class Spread:
 
 
 def paired_spread(a: Spread, b: Spread, level: float) -> tuple[float, float, float, str]:
-    """Low, high and se of θ_a − θ_b on the same rows and blocks, and why no claim rests on it.
+    """Return low, high and se of θ_a − θ_b on the same rows and blocks, and why the interval is unreliable.
 
     Where one of the two is unreliable the interval also holds every difference of the two wide ones.
     """
@@ -211,8 +210,9 @@ def spreads(
             most = 1 if alone else max(1, FEW_ENTRIES // sample.rows)
             _while_next_is_made(add, _some_views(pieces, most), large)
     one = sample.views == 1 and groups is None
-    pooled = groups is None and folds is None
-    thetas = [_theta(frozen.parts[c], of) if pooled else None for c in chosen]
+    thetas: list[float | None] = [None] * len(chosen)
+    if groups is None and folds is None:  # the estimates themselves are exact over orders of ties
+        thetas = [frozen.parts[c].gap_sq if of == "gap" else frozen.parts[c].U for c in chosen]
     return tuple([spread_of(s, theta, one) for s, theta in zip(sums, thetas, strict=True)])
 
 
@@ -308,7 +308,8 @@ class _Compiled:
 def _compiled(frozen: BinnedSample, chosen: tuple[int, ...]) -> _Compiled | None:
     """The loops for this sample, where it is large and its cuts depend on the number of rows alone."""
     sample, rule, ties = frozen.sample, frozen.error.binning, frozen.error.ties
-    if sample.tensors or sample.shares is not None or needs_cells_by_row(sample, ties):
+    intervals = sample.marks is not None and not sample.joint and ties in ("average", "together")
+    if sample.tensors or sample.shares is not None or not intervals:  # cells are no intervals of one probability
         return None
     if sample.reports.size < DISPATCH.compiled_spread:
         return None
@@ -319,16 +320,6 @@ def _compiled(frozen: BinnedSample, chosen: tuple[int, ...]) -> _Compiled | None
     if loops is None:
         return None
     return _Compiled(loops, sample, tuple(cuts[c] for c in chosen), ties == "together")
-
-
-def needs_cells_by_row(sample: Sample, ties: str) -> bool:
-    """Whether cells are no intervals of one probability: real outcomes, vectors, ties by row."""
-    return sample.marks is None or sample.joint or ties not in ("average", "together")
-
-
-def _theta(parts: ErrorTerms, of: Of) -> float:
-    """The estimate itself, exact over orders of ties."""
-    return parts.gap_sq if of == "gap" else parts.U
 
 
 def fold_bins(reports: Array, folds: Groups, n_bins: int) -> Array:

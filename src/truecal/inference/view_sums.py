@@ -1,4 +1,4 @@
-"""The sums over views, cells and units behind the spread of a gap: `spread.py` has the formulas and reads them."""
+"""Sums over views, cells and units that intervals of gap² and U need; `spread.py` has the formulas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Units:
     weights: Array
 
     def blocks(self) -> Iterable[slice]:
-        """Units that are looked at together."""
+        """Slices of units that are processed together."""
         return wide_blocks(self.weights, len(self.weights), _UNIT_NUMBERS)
 
     @cached_property
@@ -94,7 +94,7 @@ _ADDED = (
 
 @dataclass(eq=False)
 class ViewSums:
-    """What is added up over the views, at one bin count."""
+    """The sums over views at one bin count."""
 
     sample: Sample
     groups: Groups | None
@@ -128,12 +128,12 @@ class ViewSums:
             self._keep()
 
     def _keep(self) -> None:
-        """Keep what each unit adds, instead of recomputing it when it is asked for."""
+        """Keep the influence of each unit instead of recomputing it for every use."""
         self.lasting, self.h = True, 0.0 * self.by.weights
         self.influence = self.h.__getitem__
 
     def add_views(self, views: Views) -> None:
-        """Views in blocks of rows, so that millions need no copies of them."""
+        """Add views in blocks of rows, so that millions of rows need no copies."""
         every = _Entries.of(views, self.groups)
         entries = list(every) if every.number <= FEW_ENTRIES else every
         m, blocks = int(views.starts[-1]), len(self.H)
@@ -172,7 +172,7 @@ class ViewSums:
         self.slope += 4 * float(slope @ slope)
 
     def add_cells(self, loops: Any, column: Array, labels: Array, label: int, cell: Array, m: int) -> None:
-        """One view, in compiled loops: its reports, the classes that came and the one in question, and its cells."""
+        """Add one view in compiled loops, from its reports, all labels, its class, and its cells."""
         weights = np.zeros(0) if self.sample.weights is None else self.sample.weights
         row = (column, labels, label, weights, cell)
         sums, table = loops.view_sums(*row, self.block, self.unit_sq, (len(self.H), m))
@@ -219,7 +219,7 @@ class ViewSums:
         return a * bias, over(total, weight), weight, a, total
 
     def apart(self) -> ViewSums:
-        """Sums of other views, which start at nothing."""
+        """Return sums of the same sample that start at 0, for other views."""
         other = copy(self)
         for name in _ADDED:
             setattr(other, name, 0.0)
@@ -229,7 +229,7 @@ class ViewSums:
         return other
 
     def add(self, other: ViewSums) -> None:
-        """Those of both, of several views."""
+        """Add the sums of other views."""
         other.add_waiting()
         for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -252,7 +252,7 @@ class ViewSums:
         return pair_rates(weight, weight_sq, mass, self.largest) / (self.averaged * self.by.total)
 
     def add_kernel(self, piece: Piece, frozen: BinnedSample) -> None:
-        """One piece of an average over cuts: the same sums through its kernel."""
+        """Add one piece of an average over cuts, by its kernel."""
         cells, sample = piece.cells, frozen.sample
         assert isinstance(cells, KernelCells)
         w = sample.row_weights
@@ -341,7 +341,7 @@ def over(numerator: Array, denominator: Array) -> Array:
 
 
 def _unit(sample: Sample) -> float:
-    """How far apart outcomes can be, or where nothing bounds them, are: 1 for classes, whatever for values."""
+    """The range of outcomes: of their bounds where there are any, else of those observed."""
     if sample.values is None or sample.bounds is not None:
         low, high = sample.bounds or (0.0, 1.0)
         return high - low
@@ -363,7 +363,7 @@ def _cell_sums(cell: Array, w: Array, x: Array, m: int, unit_sq: float) -> Array
 
 @dataclass(frozen=True)
 class _Entries:
-    """Views by (unit, cell): the rows themselves, or what the rows of a cluster add to a cell."""
+    """Views by (unit, cell): their rows, or per cluster the sums of its rows in a cell."""
 
     number: int
     entry: Callable[[slice], tuple[Array, Array, Array]]

@@ -29,6 +29,7 @@ from truecal.recalibration.temperature import LARGEST, SEPARABLE, best_temperatu
 STEEPEST = 1e100  # the steepest centre: a step function already, and its square is still a number
 STRONGEST = 1e100  # the strongest penalty: the centre to the last digit, and its products are still numbers
 FLAT = 0.1  # how far the last Newton step may move a score; 1 where the optimum is not attained, 0 where it is
+_PULL = "The pull towards temperature scaling, by the objective of AffineMap."
 Change = Callable[[Float64s], Float64s]
 CONVERGED = 1e-8  # nats: what the last Newton step may promise
 
@@ -236,13 +237,12 @@ class Objective:
         return bool((label == scores.max(axis=1)).all() and (label > scores.min(axis=1)).any())
 
 
-@described()
+@described(l2=_PULL)
 class VectorScaling(AffineMap):
     """One scale and one intercept per class: softmax(w * z + c). Guo et al., ICML 2017.
 
-    Parameters: `l2`, the pull towards temperature scaling (see AffineMap); `max_iter`; `labels`, `space`, `floor` as
-    in TemperatureScaling. Attributes: `coef_` (k,), `intercept_` (k,), `n_iter_`, `classes_`. Adding a constant to a
-    row of logits changes the answer, as it does in the original.
+    Adding a constant to a row of logits changes the answer, as it does in the original. Attributes: `coef_` (k,),
+    `intercept_` (k,), `n_iter_`, `classes_`.
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
@@ -253,12 +253,12 @@ class VectorScaling(AffineMap):
     diagonal = True
 
 
-@described()
+@described(l2=_PULL)
 class MatrixScaling(AffineMap):
     """A full matrix and an intercept: softmax(W z + c), multinomial logistic regression on the logits.
 
     Guo et al., ICML 2017. k² + k numbers: with few samples per class raise `l2` (see AffineMap), or choose a smaller
-    map. Parameters and attributes as in VectorScaling, with `coef_` (k, k).
+    map. Attributes as in VectorScaling, with `coef_` (k, k).
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
@@ -267,12 +267,12 @@ class MatrixScaling(AffineMap):
     """
 
 
-@described()
+@described(l2=_PULL)
 class DirichletScaling(AffineMap):
     """A full matrix and an intercept on log-probabilities: softmax(W log p + c).
 
     Kull et al., Beyond temperature scaling, NeurIPS 2019. Unlike MatrixScaling it does not change when a constant is
-    added to a row of logits. Parameters and attributes as in MatrixScaling; the penalty is that of AffineMap.
+    added to a row of logits. Attributes as in MatrixScaling.
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]
@@ -320,7 +320,7 @@ class StructuredMap(AffineMap):
         self.coef_, self.intercept_ = objective.split(theta)
 
 
-@described()
+@described(l2="A factor on the penalty.")
 class StructuredVectorScaling(StructuredMap):
     """Temperature scaling, then one scale and one intercept per class, pulled to 1 and 0 (SVS).
 
@@ -328,7 +328,6 @@ class StructuredVectorScaling(StructuredMap):
     (arXiv 2511.03685), with its ridge penalty, which falls with the number of rows. A class without validation samples
     keeps a positive probability, and so does one whose logit is -inf.
 
-    Parameters: `l2`, a factor on the penalty; `max_iter`; `labels`, `space`, `floor` as in TemperatureScaling.
     Attributes: `temperature_`, `coef_` (k,), `intercept_` (k,), `n_iter_`, `classes_`.
 
     >>> import truecal as tc
@@ -340,12 +339,12 @@ class StructuredVectorScaling(StructuredMap):
     diagonal = True
 
 
-@described()
+@described(l2="A factor on the penalty.")
 class StructuredMatrixScaling(StructuredMap):
     """Temperature scaling, then a full matrix and an intercept, pulled to the identity and 0 (SMS).
 
     Of many classes the entries off the diagonal are held k - 1 times as strongly as the rest, so that k² of them do no
-    harm. Reference, parameters and attributes as in StructuredVectorScaling, with `coef_` (k, k).
+    harm. Reference and attributes as in StructuredVectorScaling, with `coef_` (k, k).
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]

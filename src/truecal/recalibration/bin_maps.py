@@ -32,6 +32,11 @@ from truecal.recalibration.base import (
 )
 from truecal.recalibration.temperature import TemperatureScaling
 
+_BINS = {
+    "n_bins": "The number of bins of each class.",
+    "strategy": 'How bins are made: "quantile" (about equally many samples) or "uniform" (equal width).',
+}
+
 
 def inner_edges(p: Float64s, n_bins: int, strategy: str) -> Float64s:
     """Return the values that separate the bins, from predictions alone; equal predictions share a bin.
@@ -96,17 +101,13 @@ def _has_fixed_edges(binning: OneVsRestBins) -> bool:
     return True
 
 
-@described()
+@described(**_BINS)
 class HistogramBinning(OneVsRestBins):
     """For each class r the frequency of r in the bin of p_r, then rows divided by their sums.
 
     Zadrozny and Elkan, Obtaining calibrated probability estimates from decision trees and naive Bayesian classifiers,
     ICML 2001. A probability in a bin that was empty keeps its value, and so does that of a class that no validation
-    sample has.
-
-    Parameters: `n_bins`; `strategy`, "quantile" (bins of about equally many samples) or "uniform" (equal width, which
-    `partial_fit` needs); `labels`, `space`, `floor` as in TemperatureScaling. Weights never move an edge. Attributes:
-    `edges_`, `means_` (per class; NaN for an empty bin), `classes_`.
+    sample has. Weights never move an edge. Attributes: `edges_`, `means_` (NaN for an empty bin), `classes_`.
 
     >>> from truecal.recalibration import HistogramBinning
     >>> p = [[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.8, 0.2], [0.2, 0.8]]
@@ -149,16 +150,15 @@ class HistogramBinning(OneVsRestBins):
         return self
 
 
+@described(scaling="An estimator of logits. Default: TemperatureScaling().", **_BINS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ScalingBinning(OneVsRestBins):
     """Fit a smooth map, then replace each class's probability by the mean of the smooth map over its bin.
 
     Kumar, Liang and Ma, Verified Uncertainty Calibration, NeurIPS 2019: the outputs take few values, so their
     calibration can be verified, and the bin means average smooth predictions and not noisy labels. The bins and their
-    means use no label, so all validation samples serve both steps.
-
-    Parameters: `scaling`, an estimator of logits (default TemperatureScaling()); `n_bins`; `strategy`; `labels`,
-    `space`, `floor` as in HistogramBinning. Attributes: `scaling_`, `edges_`, `means_`, `classes_`.
+    means use no label, so all validation samples serve both steps. Attributes: `scaling_`, `edges_`, `means_`,
+    `classes_`.
 
     >>> import numpy as np
     >>> import truecal as tc
@@ -186,6 +186,10 @@ class ScalingBinning(OneVsRestBins):
         self._fill(p, p.T, data.weight)
 
 
+@described(
+    n_bins="The number of bins per largest class.",
+    smoothing="The rows of the mean prediction that are added to each cell.",
+)
 @dataclass(eq=False, repr=False, kw_only=True)
 class CanonicalRecalibration(ProbabilityMap):
     """Replace a prediction by the mean outcome of its cell: an estimate of E[e_y | h(x)].
@@ -199,7 +203,6 @@ class CanonicalRecalibration(ProbabilityMap):
     which makes the cross-entropy infinite if it comes up later: choose smoothing > 0 where that matters. A prediction
     in a cell without validation samples stays.
 
-    Parameters: `n_bins` per largest class; `smoothing`; `labels`, `space`, `floor` as in TemperatureScaling.
     Attributes: `edges_` (per class), `means_` (a row per cell, class by class; NaN for an empty cell), `classes_`.
 
     >>> import truecal as tc
@@ -250,8 +253,8 @@ class IsotonicOneVsRest(ProbabilityMap):
     Zadrozny and Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002. A
     class that no validation sample has keeps its predicted probability; a row whose maps are all 0 stays as it was.
 
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, one IsotonicRegression per
-    class (None for an absent class), of two classes one for the second; `classes_`.
+    Attributes: `maps_`, one IsotonicRegression per class (None for an absent class), of two classes one for the second;
+    `classes_`.
 
     >>> import truecal as tc
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]
@@ -287,10 +290,7 @@ class CenteredIsotonic(IsotonicOneVsRest):
 
     Oron and Flournoy, Centered isotonic regression, Statistics in Biopharmaceutical Research 2017: each level of the
     isotonic regression moves to the mean of its predictions, and the map is linear between these. Levels of 0 and 1
-    stay, and so do both ends. Per class, then rows divided by their sums.
-
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, as in IsotonicOneVsRest;
-    `classes_`.
+    stay, and so do both ends. Per class, then rows divided by their sums. Attributes as of IsotonicOneVsRest.
 
     >>> import truecal as tc
     >>> p = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9]

@@ -115,7 +115,7 @@ def logistic(
     return np.asarray(np.append(found.x[:-1] / size, found.x[-1]))
 
 
-@described()
+@described(smoothing="How many samples each target adds, 1 in Platt's method.")
 @dataclass(eq=False, repr=False, kw_only=True)
 class PlattScaling(OneVsRest):
     """A straight line through the log-odds, p = 1 / (1 + exp(−(a s + b))), for each class against the rest.
@@ -125,7 +125,6 @@ class PlattScaling(OneVsRest):
     the score s is the difference of the logits, or X itself where X has one dimension. A class without validation
     samples keeps its probability.
 
-    Parameters: `smoothing`, the samples that each target adds; `labels`, `space`, `floor` as in TemperatureScaling.
     Attributes: `maps_`, the (a, b) of each class, one for two classes; `classes_`.
 
     >>> import truecal as tc
@@ -158,8 +157,7 @@ class BetaScaling(OneVsRest):
     PlattScaling, bends the two ends apart. Where a class can be told apart without error there is no best map, which a
     ConvergenceWarning reports. A class without validation samples keeps its probability.
 
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, the (a, b, c) of each class,
-    one for two classes; `classes_`.
+    Attributes: `maps_`, the (a, b, c) of each class, one for two classes; `classes_`.
 
     >>> import truecal as tc
     >>> p = [0.1, 0.2, 0.4, 0.6, 0.8, 0.9]
@@ -191,8 +189,7 @@ class QuadraticScaling(OneVsRest):
     Where a class can be told apart without error there is no best map, which a ConvergenceWarning reports. A class
     without validation samples keeps its probability.
 
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, the (a, b, c) of each class,
-    one for two classes; `classes_`.
+    Attributes: `maps_`, the (a, b, c) of each class, one for two classes; `classes_`.
 
     >>> import truecal as tc
     >>> scores = [-3.0, -1.0, -0.5, 0.5, 1.0, 3.0]
@@ -220,8 +217,7 @@ class VennAbers(OneVsRest):
     `intervals` shows how much the validation data leave open. For each class against the rest, then rows divided by
     their sums. A class without validation samples keeps its probability.
 
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, for each class the different
-    scores with p₀ and p₁ at each, one for two classes; `classes_`.
+    Attributes: `maps_`, for each class its scores with p₀ and p₁ at each, one for two classes; `classes_`.
 
     >>> import truecal as tc
     >>> scores = [-3.0, -1.0, -0.5, 0.5, 1.0, 3.0]

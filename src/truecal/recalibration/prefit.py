@@ -80,6 +80,7 @@ def calibrate(
     return CalibratedClassifier(frozen, method=method, guard=guard).fit(X, y, sample_weight)
 
 
+@described(estimator="A fitted classifier, in scikit-learn's FrozenEstimator if it is to stay so in clones.")
 @dataclass(eq=False, repr=False)
 class CalibratedClassifier(Classifier, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A fitted classifier followed by a recalibration map: what `calibrate` returns.
@@ -88,10 +89,9 @@ class CalibratedClassifier(Classifier, BaseEstimator):  # type: ignore[misc]  # 
     of its scores is what predict_proba says, or where there is no predict_proba (a binary score s stands for the logits
     0, s); otherwise it takes the logarithms of the probabilities.
 
-    Parameters: `estimator`, fitted (in scikit-learn's FrozenEstimator, if it is to stay so in clones); `method` and
-    `guard`, as in `calibrate`. Attributes: `recalibrator_`, the fitted map, or `Identity` where the guard did not keep
-    it; `guard_`, the gain of the map on unseen rows; `response_`, the method of the estimator whose outputs the map
-    takes; `classes_`, those of the estimator.
+    Attributes: `recalibrator_`, the fitted map, or `Identity` where the guard did not keep it; `guard_`, the gain of
+    the map on unseen rows; `response_`, the method of the estimator whose outputs the map takes; `classes_`, those of
+    the estimator.
     """
 
     estimator: Any

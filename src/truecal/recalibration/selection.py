@@ -76,7 +76,14 @@ class Selection(Result):
         return "\n".join([*lines, "  the first value is optimistic: the map was chosen on these rows"])
 
 
-@described("A Selection.")
+@described(
+    "A Selection.",
+    candidates="Estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They take "
+    "logits or, made by `from_probabilities`, probabilities.",
+    error="A name in `LOSSES` or `ERRORS`, a CalibrationError, or a callable (y_true, y_proba) -> float with an "
+    "attribute `truthful`, which gets column indices for y_true. Default: log loss.",
+    n_bins="The number of bins of the error. Default: the automatic one for squared errors.",
+)
 def select_recalibration(
     candidates: Mapping[str, Recalibrator] | Sequence[Recalibrator],
     logits_fit: Any,
@@ -95,15 +102,12 @@ def select_recalibration(
     all rows. With `logits_select` it is fitted to `logits_fit` and judged on `logits_select`. The two parts must not
     share samples, and neither may be the data on which the result is evaluated. Selection rows that are among those
     fitted on (same X to float32, same y) more often than chance explains raise an error, or a warning where they are
-    few. The best candidate is not kept unless its gain in log loss over no map exceeds one standard error.
+    few. The best candidate is not kept unless its gain in log loss over no map exceeds one standard error. Candidates
+    are cloned, never changed.
 
-    candidates: estimators by name, or a sequence named by class; `Identity()` stands for no recalibration. They are
-    cloned, never changed; X is logits or, for estimators made by `from_probabilities`, probabilities. error: a name in
-    `LOSSES`; a name in `ERRORS` or a CalibrationError, where squared errors choose by their score, loss + gap², at the
-    automatic number of bins unless told, l1 errors by themselves; or a callable (y_true, y_proba) -> float with an
-    attribute `truthful`, which gets column indices for y_true, whatever `labels` are. Under an error that is not
-    truthful a worse map can win, so it raises unless allow_untruthful=True. A score that is not finite raises. The
-    value of the chosen map is optimistic, because the map was chosen by it: measure it on a test set.
+    Squared errors choose by their score, loss + gap², l1 errors by themselves. Under an error that is not truthful a
+    worse map can win, so it raises unless allow_untruthful=True. A score that is not finite raises. The value of the
+    chosen map is optimistic, because the map was chosen by it: measure it on a test set.
 
     >>> import numpy as np
     >>> import truecal as tc

@@ -34,8 +34,7 @@ class SplineScaling(OneVsRest):
     fitted. Where the spline falls, isotonic regression of its values makes it flat, which brings it closer to every
     increasing map; `monotone=False` leaves it as it is. A class without validation samples keeps its probability.
 
-    Parameters: `monotone`; `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `maps_`, a Curve or an
-    IsotonicRegression per class, one for two classes; `classes_`.
+    Attributes: `maps_`, a Curve or an IsotonicRegression per class, one for two classes; `classes_`.
 
     >>> import truecal as tc
     >>> p = [0.1, 0.2, 0.4, 0.6, 0.8, 0.9]

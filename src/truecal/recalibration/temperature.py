@@ -235,10 +235,9 @@ def _inverse(b: float) -> float:
         return float(np.clip(1 / np.float64(b), np.finfo(np.float64).tiny, LARGEST))
 
 
+@described()
 class Identity(ScoreMap):
     """Leave the logits as they are; put it among the candidates of `select_recalibration`.
-
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attribute: `classes_`.
 
     >>> import truecal as tc
     >>> identity = tc.recalibration.Identity.from_probabilities().fit([[0.9, 0.1]], [0])
@@ -265,8 +264,7 @@ class TemperatureScaling(ScoreMap):
     logits no better than chance (T tends to infinity). The order of the classes never changes. Logits on a GPU are
     summed there, and mapped to tensors.
 
-    Parameters: `labels`, the sorted classes of the columns (default: y holds column indices); `space` and `floor`, see
-    `from_probabilities`. Attributes: `temperature_`, `classes_`, `n_features_in_`.
+    Attributes: `temperature_`, `classes_`, `n_features_in_`.
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
@@ -312,8 +310,7 @@ class EnsembleTemperatureScaling(ProbabilityMap):
     Zhang, Kailkhura and Han, Mix-n-Match, ICML 2020: a temperature between 0.05 and 5 and then three weights, both of
     least Brier score. The order of the classes never changes.
 
-    Parameters: `labels`, `space`, `floor` as in TemperatureScaling. Attributes: `temperature_`, `weights_` (of the
-    three in this order), `classes_`.
+    Attributes: `temperature_`, `weights_` (of the three in this order), `classes_`.
 
     >>> import truecal as tc
     >>> logits = [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]

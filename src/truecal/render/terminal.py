@@ -22,7 +22,7 @@ from truecal.results.first_screen import first_screen
 if TYPE_CHECKING:
     from truecal.auditing import AuditReport
     from truecal.evidence.values import ErrorValue
-    from truecal.inference.calibration import CalibrationTest
+    from truecal.inference.calibration_result import CalibrationTest
     from truecal.inference.monitoring import MonitorUpdate
     from truecal.inference.repair import Repair
     from truecal.results.comparison import Comparison

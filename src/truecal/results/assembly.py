@@ -10,7 +10,7 @@ from ..core.words import count_text
 from ..evidence.evidence import Evidence
 from ..evidence.values import ErrorValue
 from ..evidence.views import ViewValue
-from ..inference.calibration import FEWEST
+from ..inference.calibration_result import FEWEST
 from ..inference.gaps import Gap, agreeing
 from ..kinds import COMPOSED
 from ..kinds.own_levels import NAME as OWN_LEVELS

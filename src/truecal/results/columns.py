@@ -17,7 +17,7 @@ from ..inference.gaps import gap_interval
 from ..kinds.ordered import ON_SCALE
 
 if TYPE_CHECKING:
-    from ..inference.standing import Standing
+    from ..inference.calibration_result import Standing
     from .evaluation import Evaluation
 
 Place = Literal["line", "table", "wide", "data", "log", "paper"]

@@ -14,10 +14,9 @@ from ..core.words import count_text
 from ..evidence.of_answers import Sampling
 from ..evidence.values import ErrorValue, LossValue, Reliability, errors_with_gap
 from ..evidence.views import ViewValue
-from ..inference.calibration import CalibrationTest
+from ..inference.calibration_result import CalibrationTest, Standing
 from ..inference.direction import MeanGap
 from ..inference.gaps import Gap
-from ..inference.standing import Standing
 from ..inference.thresholds import Discrimination
 from ..kinds import COMPOSED, KINDS, Kind
 from ..kinds.kind import Scale

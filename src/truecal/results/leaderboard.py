@@ -14,8 +14,8 @@ from ..core.parameters import described
 from ..core.result import plain
 from ..core.tables import Head, Table, Tabular
 from ..core.words import SHOWN, some_of
+from ..inference.calibration_result import Standing
 from ..inference.checks import check_level
-from ..inference.standing import Standing
 from .comparison import Comparison
 from .verdict import standings
 

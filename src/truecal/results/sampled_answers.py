@@ -7,8 +7,8 @@ from typing import Any
 from ..core.data import check_positive_int, check_seed
 from ..core.parameters import described
 from ..evidence.of_answers import answers_evidence
-from ..inference.calibration import MOST_PLANNED
 from ..inference.checks import check_draws, check_level
+from ..inference.omnibus import MOST_PLANNED
 from ..inference.samples import auto_cells, majority
 from ..kinds import TopPredictions
 from ..kinds.answers import read_answers

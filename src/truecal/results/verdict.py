@@ -12,10 +12,10 @@ from ..core.rules import bins_text
 from ..core.types import Groups
 from ..core.words import LOSS_TITLES, SHOWN, points_text, some_of
 from ..evidence.evidence import Evidence
+from ..inference.calibration_result import Standing
 from ..inference.direction import NO_DIRECTION
 from ..inference.mean_losses import IntervalEstimate
 from ..inference.paired import spread_part
-from ..inference.standing import Standing
 from ..kinds.named_errors import COMPOSED
 from .columns import number_text
 
