@@ -106,3 +106,17 @@ def test_several_labels_per_row_are_refused_where_one_is_needed():
     ):
         with pytest.raises(ValueError, match=f"{what} needs one label per row; these are multilabel predictions"):
             call()
+
+
+def test_options_that_would_take_minutes_on_few_rows_are_refused_with_a_size_that_does_not():
+    rng = np.random.default_rng(0)
+    p, w = rng.dirichlet(np.ones(3000), 20), np.ones(20) + rng.random(20)
+    y, wide = rng.integers(0, 3000, 20), range(1, 101)
+    for function in (gap, confidence_interval, calibration_test):
+        with pytest.raises(ValueError, match="n_bins has 100 counts, which for 3,000 classes are 300,000 diagrams"):
+            function(y, p, error="classwise", n_bins=wide)
+    with pytest.raises(ValueError, match=r"n_resamples=99,999 draws of .* take fewer bin counts, or at most"):
+        calibration_test(y, p, error="classwise", n_bins=range(1, 21), n_resamples=99_999)
+    with pytest.raises(ValueError, match="n_resamples=999 draws of weighted rows for 3,000 classes: pass classes="):
+        consistency_bands(y, p, error="classwise", sample_weight=w)
+    assert consistency_bands(y, p, error="classwise", sample_weight=w, classes=[1], n_bins=2).classes == (1,)

@@ -10,7 +10,9 @@ import truecal as tc
 from closeness import assert_close
 from conclusion_worlds import IN_TIME, forecasts_in_time, in_time
 from reference import quantile_bins
+from truecal.inference import sign_flips
 from truecal.inference.checks import time_blocks
+from truecal.inference.forms import Form
 
 
 def clustered(n: int, size: int, t: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -152,3 +154,13 @@ def test_forecasts_in_time_keep_the_level(name, h):
 def test_over_confident_forecasts_in_time_are_found():
     _, rejected, _, _ = in_time("sum of shocks", 10, 500, 1.6, 60)
     assert rejected >= 0.65
+
+
+def test_thousands_of_columns_are_flipped_through_pairs_of_clusters():
+    rng = np.random.default_rng(0)
+    sums, signs = rng.normal(size=(12, 40)), rng.choice([-1.0, 1.0], (50, 12))
+    for pooled in (True, False):
+        form = sign_flips._Form(Form("class frequencies", 1.0), sums, np.ones(40), 1.0, pooled)
+        square = np.square(sums).sum(axis=0)
+        scale = np.full(40, square.sum()) if pooled else square
+        assert_close(form.values(signs)[1:], (np.square(signs @ sums) / scale).sum(axis=1))

@@ -23,6 +23,8 @@ from .null import null_quantiles
 from .poisson_binomial import poisson_binomial, quantiles_of_runs
 
 _BLOCK = 1 << 22
+MOST_DRAWN = 10**6
+"""Classes times draws for bands of weighted rows."""
 
 
 @final
@@ -95,6 +97,12 @@ def consistency_bands(
     if not metric.has_gap and not metric.property.of_classes:
         raise ValueError("consistency_bands needs 0/1 outcomes; linear properties have no bands")
     sample = metric.read(y_true, y_proba, sample_weight=sample_weight, labels=labels).on_host()
+    views = len(_chosen(sample, classes))
+    if sample.weights is not None and views * draws > MOST_DRAWN:
+        raise ValueError(
+            f"n_resamples={draws:,} draws of weighted rows for {views:,} classes: pass classes=, or fewer draws; their "
+            f"product may be at most {MOST_DRAWN:,}"
+        )
     return bands_of(BinnedSample.of(metric, sample), 0, level, draws, seed, classes)
 
 

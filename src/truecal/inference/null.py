@@ -26,6 +26,8 @@ from .checks import check_band_draws, p_of_draws
 Sampler = Callable[[np.random.Generator], Any]
 
 _BLOCK = 1 << 22  # numbers held at once per array of a block of draws
+MOST_ADDED = 10**10
+"""Draws times sums of cells times bin counts: some ten seconds."""
 _NOTHING = 1e-13  # U this small beside the largest loss of a row is a rounding error
 _ROUNDING = 1e-10  # draws that equal the observed value up to rounding count as at least as large
 _CDF_ENTRIES = 1 << 15  # cumulative probabilities searched at once: they stay in cache
@@ -180,6 +182,12 @@ def _block_sizes(world: World, parts: list[Piece], n_resamples: int) -> Iterator
         # pieces with bins
         atoms = sum(len(p.cells.sizes) * (p.columns.stop - p.columns.start) for p in parts)  # type: ignore[union-attr]
         per_draw = max(per_draw, 2 * atoms)
+        counts = len(parts[0].cells.bins)
+        if counts > 1 and (work := n_resamples * atoms * counts) > MOST_ADDED:
+            raise ValueError(
+                f"n_resamples={n_resamples:,} draws of these predictions and bin counts are {work:.1g} additions: take "
+                f"fewer bin counts, or at most {max(1, n_resamples * MOST_ADDED // work):,} draws"
+            )
     size = max(1, min(n_resamples, _BLOCK // per_draw))
     return (min(size, n_resamples - start) for start in range(0, n_resamples, size))
 

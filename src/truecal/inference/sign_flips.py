@@ -100,7 +100,10 @@ class _Form:
         square = np.full(len(square), square.sum()) if self.pooled else square
         scale = np.where(square > 0, square, 1.0)
         observed = (np.square(self.sums.sum(axis=0)) / (scale * self.rare)).sum()
-        return np.append(observed, (np.square(signs @ self.sums) / scale).sum(axis=1))
+        if len(scale) <= len(self.sums):
+            return np.append(observed, (np.square(signs @ self.sums) / scale).sum(axis=1))
+        pairs = (self.sums / scale) @ self.sums.T  # of clusters: with thousands of columns far fewer numbers
+        return np.append(observed, np.einsum("da,da->d", signs @ pairs, signs))
 
 
 def cluster_test(
