@@ -21,7 +21,7 @@ from ..inference import omnibus
 from ..inference.bands import bands_of
 from ..inference.binned_sample import BinnedSample, SampleCells
 from ..inference.calibration_result import CalibrationTest
-from ..inference.checks import TimeBlocks, draws_for_band, pairs_left_out
+from ..inference.checks import FEW_COUNTS, TimeBlocks, draws_for_band, pairs_left_out
 from ..inference.direction import CLEAR, gap_of
 from ..inference.intervals import within_parts
 from ..inference.level_tests import OWN, own_test
@@ -59,7 +59,7 @@ HISTOGRAM_BARS = 20
 """Parts of [0, 1] in which predictions are counted for a diagram."""
 MOST_SPREAD, MOST_VIEWS = 1 << 27, 2000
 """With more predictions or classes than this, the gap of single classes has no interval."""
-FEW_COUNTS, MOST_CELLS = 8, 1 << 18
+MOST_CELLS = 1 << 18
 """With more bin counts, and more bins in all of them and all classes, only the headline gap has an interval."""
 BESIDE = 1 << 15
 """From so many predictions on, the calibration test runs in a second thread while errors are measured."""

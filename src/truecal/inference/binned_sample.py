@@ -14,12 +14,11 @@ from ..core.types import Array, Groups
 from ..sums.building import Tables
 from ..sums.errors import CalibrationError, ErrorTerms
 from ..sums.tabulate import in_unit, stacked_tables, whole_tables
+from .checks import check_bins
 
 _LONG = 1 << 15  # rows from which tables are read faster off sorted values than off cells
 MOST_KEPT = 1 << 23
 """Cells hold an order of the rows per view; with more reports than this they are recomputed for each use."""
-MOST_DIAGRAMS = 200_000
-"""Classes times bin counts: each costs some microseconds, however few rows there are."""
 MOST_CELLS = 1 << 18
 """Tables of more cells than this, and than one for 12 reports, are read view by view and not kept."""
 
@@ -99,11 +98,7 @@ class BinnedSample:
     def of(error: CalibrationError, sample: Sample, cells: SampleCells | None = None) -> BinnedSample:
         """The error with its automatic bin count resolved for the sample; cells of the same rule may be shared."""
         error = error.at(sample)
-        if len(error.counts) > 1 and sample.views * len(error.counts) > MOST_DIAGRAMS:
-            raise ValueError(
-                f"n_bins has {len(error.counts):,} counts, which for {sample.views:,} classes are "
-                f"{sample.views * len(error.counts):,} diagrams: take at most {max(1, MOST_DIAGRAMS // sample.views)}"
-            )
+        check_bins(error.counts, sample.rows, sample.views)
         return BinnedSample(error, sample, cells or SampleCells(sample, error.binning, error.ties))
 
     def __iter__(self) -> Iterator[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypedDict, final
 
 import numpy as np
@@ -32,6 +33,20 @@ def read_error(
     if twice is not None:
         raise ValueError(f"n_bins must hold different counts, got {twice} twice")
     return metric
+
+
+FEW_COUNTS, MOST_IN_ALL = 8, 1 << 21
+"""With more bin counts, so many bins of all classes and counts are measured at most."""
+
+
+def check_bins(counts: Sequence[int | None], rows: int, views: int) -> None:
+    """Raise where many bin counts of many classes would take minutes, on few rows too."""
+    bins = sum(min(m or 0, rows) for m in counts) * views
+    if len(counts) > FEW_COUNTS and bins > MOST_IN_ALL:
+        raise ValueError(
+            f"n_bins asks for {bins:,} bins in all, over {len(counts)} counts; with more than {FEW_COUNTS} counts "
+            f"at most {MOST_IN_ALL:,} are measured: pass fewer counts"
+        )
 
 
 class Options(TypedDict, total=False):

@@ -18,8 +18,8 @@ from ..core.types import Array, Groups
 from ..core.words import IS_OUTCOME
 from ..evidence.budget import MOST_REPORTS, Plan, fewest_draws
 from ..evidence.evidence import Evidence
-from ..evidence.memory import FEW_COUNTS, Settings, measure
-from ..inference.checks import check_draws, check_groups, check_level, take_clusters
+from ..evidence.memory import Settings, measure
+from ..inference.checks import check_bins, check_draws, check_groups, check_level, take_clusters
 from ..kinds.images import dense_rows
 from ..kinds.inputs import Inputs, Progress, Task, check_by, group_numbers, one_to_one, read_inputs
 from .assembly import judge_subgroups, make_evaluation
@@ -29,9 +29,6 @@ from .evaluation import Evaluation
 DIAGRAM_BINS = 15
 MANY_SUBGROUPS = 20  # of so many subgroups, most must have a few rows each
 FEW_IN_SUBGROUP = 5
-
-MOST_CELLS = 1 << 21
-"""With many bin counts, so many bins of all classes and counts are measured at most."""
 
 # Errors left out unless they are named, by the number of predictions above which they would dominate the work.
 HEAVY = {"full": MOST_REPORTS, "full_l1": MOST_REPORTS, "classwise_two_bin": MOST_REPORTS}
@@ -172,13 +169,8 @@ def read_settings(
                 f"them): {', '.join(large)}",
             )
     bins: Any = "auto" if n_bins is None else read_bins(n_bins)
-    if isinstance(bins, tuple) and len(bins) > FEW_COUNTS:
-        cells = sum(min(m, inputs.n_samples) for m in bins) * inputs.n_reports // inputs.n_samples
-        if cells > MOST_CELLS:
-            raise ValueError(
-                f"n_bins asks for {cells:,} bins in all, over {len(bins)} counts; with more than {FEW_COUNTS} counts "
-                f"at most {MOST_CELLS:,} are measured: pass fewer counts"
-            )
+    if isinstance(bins, tuple):
+        check_bins(bins, inputs.n_samples, inputs.n_reports // inputs.n_samples)
     check_draws(1 if n_resamples is None else n_resamples, seed)
     level = check_level(level)
     return Settings(
