@@ -50,7 +50,7 @@ def test_every_table_holds_the_loss_of_every_label():
         np.testing.assert_allclose(TABLES[name](A), [[loss(p, y) for y in range(K)] for p in A], atol=1e-14)
     for name, public in tc.LOSSES.items():
         np.testing.assert_allclose(
-            loss_values(Y, A, None, name).whole().value, public(Y, A, per_example=True), atol=1e-14
+            loss_values(Y, A, None, name).of(slice(None)).value, public(Y, A, per_example=True), atol=1e-14
         )
 
 
@@ -58,7 +58,7 @@ def test_every_table_holds_the_loss_of_every_label():
 @pytest.mark.parametrize("name", list(ONE))
 def test_ranges_are_mean_and_sd_over_the_labels_that_may_come(name, paired):
     losses = loss_values(Y, A, B if paired else None, TABLES[name])
-    found = losses.whole()
+    found = losses.of(slice(None))
     assert found.high is not None and found.low is not None and found.surprise is not None
     for i, (a, b) in enumerate(zip(A, B, strict=True)):
         d = [ONE[name](a, y) - (ONE[name](b, y) if paired else 0.0) for y in range(K)]
@@ -75,7 +75,7 @@ def test_ranges_are_mean_and_sd_over_the_labels_that_may_come(name, paired):
 def test_for_two_classes_the_range_is_the_two_values():
     u = np.random.default_rng(0).random(20)
     p = np.column_stack([1 - u, u])
-    found = loss_values(np.zeros(20, int), p, None, "brier").whole()
+    found = loss_values(np.zeros(20, int), p, None, "brier").of(slice(None))
     table = TABLES["brier"](p)
     assert found.high is not None and found.low is not None
     np.testing.assert_allclose(found.high, table.max(axis=1))
@@ -119,7 +119,7 @@ def test_the_interval_is_that_of_rows_and_pseudo_rows(name, weighted, clustered,
     w = rng.uniform(0.2, 2.0, 40) if weighted else np.ones(40)
     groups = rng.integers(0, 12, 40) if clustered else np.arange(40)
     losses = loss_values(Y, A, B, name)
-    values = losses.whole()
+    values = losses.of(slice(None))
     found = mean_interval(losses, w if weighted else None, (groups, 12) if clustered else None, 0.9, comparisons)
     low, high, se = by_loops(values, w, groups, 0.9, comparisons)
     assert found.estimate == pytest.approx(np.average(values.value, weights=w))
@@ -152,7 +152,7 @@ def test_with_ample_surprises_it_is_the_t_interval():
     y = rng.integers(0, 4, 4000)
     values = loss_values(y, p, softmax(rng.normal(size=(4000, 4))), "brier")
     found = mean_interval(values, None, None, 0.95)
-    usual = stats.ttest_1samp(values.whole().value, 0.0).confidence_interval(0.95)
+    usual = stats.ttest_1samp(values.of(slice(None)).value, 0.0).confidence_interval(0.95)
     width = float(usual.high - usual.low)
     assert (found.low, found.high) == pytest.approx((usual.low, usual.high), abs=0.01 * width)
 
@@ -162,7 +162,7 @@ def test_two_models_that_never_missed_cannot_be_told_apart():
     y = np.ones(100, int)
     one, two = (np.tile([1 - u, u], (100, 1)) for u in (0.99, 0.98))
     values = loss_values(y, one, two, "brier")
-    assert values.whole().value.std() < 1e-15
+    assert values.of(slice(None)).value.std() < 1e-15
     found = mean_interval(values, None, None, 0.95)
     assert found.low < 0 < found.high and found.pvalue > 0.2
 
@@ -228,7 +228,7 @@ def test_real_outcomes_have_a_t_interval_that_says_what_it_rests_on():
 
 def test_of_top_classes_alone_each_model_may_be_right_or_wrong():
     z, c = (np.array([True, False]), np.array([True, True])), (np.array([0.9, 0.8]), np.array([0.6, 0.7]))
-    found = top_label_values(z, c).whole()
+    found = top_label_values(z, c).of(slice(None))
     assert found.value == pytest.approx([0.01 - 0.16, 1.64 - 0.09])
     assert found.high == pytest.approx([1.81 - 0.16, 1.64 - 0.09]) and found.low == pytest.approx(
         [0.01 - 1.36, 0.04 - 1.49]
@@ -254,9 +254,9 @@ def test_one_probability_per_row_stands_for_two_classes():
     u = np.random.default_rng(0).random(30).astype(np.float32)
     y = u > 0.3
     for name in ("brier", "cross_entropy", "confidence_loss"):
-        one = loss_values(y, u, u[::-1], name).whole()
+        one = loss_values(y, u, u[::-1], name).of(slice(None))
         a, b = (np.column_stack([1 - p, p]) for p in (u, u[::-1]))
-        two = loss_values(y.astype(int), a, b, name).whole()
+        two = loss_values(y.astype(int), a, b, name).of(slice(None))
         assert_close(one.value, two.value, 1)
         assert_close(one.high, two.high, 1)
 

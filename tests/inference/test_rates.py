@@ -100,7 +100,7 @@ def test_the_difference_of_errors_is_held():
 
 def leader_is_told_apart(y, models, weights=None, groups=None) -> bool:
     """Whether the verdict would call the model with the smallest loss better than some other one."""
-    values = [loss_values(y, p, None, "brier").whole().value for p in models]
+    values = [loss_values(y, p, None, "brier").of(slice(None)).value for p in models]
     best = int(np.argmin([np.average(v, weights=weights) for v in values]))
     pairs = len(models) * (len(models) - 1) // 2
     for j, other in enumerate(models):
@@ -128,7 +128,7 @@ def test_a_t_interval_would_tell_them_apart():
     false = 0
     for _ in range(300):
         y, (a, b) = equal_models(100, 2, 0.01, rng)
-        false += bool(stats.ttest_1samp(loss_values(y, a, b, "brier").whole().value, 0.0).pvalue <= 0.05)
+        false += bool(stats.ttest_1samp(loss_values(y, a, b, "brier").of(slice(None)).value, 0.0).pvalue <= 0.05)
     assert false >= 75
 
 

@@ -23,11 +23,11 @@ def test_compiled_losses_are_those_of_the_plain_path(rng, monkeypatch, loss, dty
     p[40:60] = 1 / 7  # ties
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
     y = rng.integers(0, 7, 400)
-    plain = mean_losses.loss_values(y, p, None, loss).whole()
+    plain = mean_losses.loss_values(y, p, None, loss).of(slice(None))
     monkeypatch.setattr(mean_losses, "DISPATCH", dispatch.Dispatch(compiled_reports=1))
     made = mean_losses.loss_values(y, p, None, loss)
     assert made.step == mean_losses._BLOCK  # compiled
-    found = made.whole()
+    found = made.of(slice(None))
     for name in ("value", "high", "low", "surprise", "most"):
         one, other = (np.asarray(getattr(values, name)) for values in (found, plain))
         np.testing.assert_array_equal(np.isinf(one), np.isinf(other))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -167,11 +167,6 @@ def tabulate(metric: Metric, predictions: Iterable[Matrix], frame: Frame = BARE)
     metric.meter.tell()
     weights = np.array([chances(world, outcomes) for world in kept], dtype=np.float64)
     return LieTable(metric, frame, tuple(kept), outcomes, found, weights)
-
-
-def affordable(metric: Metric, predictions: Sequence[Matrix], outcomes: int, calls: int) -> Sequence[Matrix]:
-    """The first of the predictions, as many as so many calls, and the whole budget, allow."""
-    return predictions[: max(0, min(calls, metric.meter.left)) // outcomes]
 
 
 class Reproduction(NamedTuple):

@@ -64,7 +64,10 @@ class AuditReport(Result):
     @property
     def _verdict(self) -> str:
         if self.proof is not None:
-            small = f"a lie gains {self.proof.gain:.4g} on average ({_how_many(self.proof)}, {_how(self.proof)})"
+            rows, outcomes = self.proof.rows, len(self.proof.outcomes)
+            how = "its one outcome" if outcomes == 1 else f"all {outcomes} outcomes listed"
+            size = f"{rows} row{'s' * (rows > 1)}, {self.proof.classes} classes"
+            small = f"a lie gains {self.proof.gain:.4g} on average ({size}, {how})"
             return f"gamed: {small}" if self.lasting is None else f"gamed: {lasting_text(self.lasting)}; {small}"
         if self.verdict == "certified":
             grids = "; ".join(map(str, self.certificates))
@@ -159,14 +162,6 @@ def called(report: AuditReport) -> str:
         column = report.forms[2].binary == "column"
         words.append(f"two classes as {'the second column' if column else 'a matrix'}")
     return ", ".join([*words, *(["logits"] if form.input == "logits" else [])])
-
-
-def _how_many(proof: Proof) -> str:
-    return f"{proof.rows} row{'s' * (proof.rows > 1)}, {proof.classes} classes"
-
-
-def _how(proof: Proof) -> str:
-    return "its one outcome" if len(proof.outcomes) == 1 else f"all {len(proof.outcomes)} outcomes listed"
 
 
 def lasting_text(lasting: Lasting) -> str:

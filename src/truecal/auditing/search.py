@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .expectations import BARE, Frame, LieTable, affordable, best_pair, tabulate
+from .expectations import BARE, Frame, LieTable, best_pair, tabulate
 from .metric import Metric
 from .worlds import JITTER, WAYS, Matrix, grid, grid_predictions, lies, worlds
 
@@ -169,7 +169,7 @@ def _examine(
 ) -> None:
     predictions, named = _named(given, seed, WAYS if frame == BARE else _IN_FRAMES)
     n, k = given[0].shape
-    some = affordable(metric, predictions, k**n, calls)
+    some = predictions[: max(0, min(calls, metric.meter.left)) // k**n]  # as many as the calls and the budget allow
     if len(some) > 1:
         table = tabulate(metric, some, frame)
         inside = {pair: kind for pair, kind in named.items() if max(pair) < len(some)}

@@ -266,8 +266,6 @@ def t_pvalue(gap: float, se: float, units: int) -> float:
 def _null_pvalue(sample: Sample, gap: float, se: float, units: int, groups: Groups | None, seen: float) -> float:
     """Two-sided p-value of the gap of 0/1 outcomes if the reports are right, or right on average, where few rows carry
     it or clusters do; `seen` is that of the t test."""
-    if groups is None and sample.weights is None:
-        return count_pvalue(sample.reports, sample.marks, seen)
     u, w = sample.reports.astype(np.float64), sample.row_weights
     if groups is not None:
         null_sd = float(np.sqrt((np.square(w) * u * (1 - u)).sum()) / w.sum())

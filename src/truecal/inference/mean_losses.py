@@ -81,10 +81,6 @@ class Losses:
             rows = slice(start, min(self.number, start + self.step))
             yield rows, self.of(rows)
 
-    def whole(self) -> Values:
-        """All rows at once."""
-        return self.of(slice(0, self.number))
-
 
 def given_values(value: Array) -> Losses:
     """Losses of rows without their values for other labels."""
