@@ -20,7 +20,7 @@ _FEW_VALUES = 2  # a numeric column with at most so many values per bin is a lis
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column: the number of the value or bin of each row, and what each of them is called."""
+    """One column: the number of the value or bin of each row, and the title of each number."""
 
     name: str
     code: Array

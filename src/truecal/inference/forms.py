@@ -48,7 +48,7 @@ RANK_ONE, RATES, BINS, CLASSES, NEAR = 4.0, 2.0, 2.0, 1.0, 0.5
 
 @dataclass(frozen=True)
 class Form:
-    """The name of a form, and how much of the test's level it gets beside the others."""
+    """The name of a form, and its share of the level of the test."""
 
     name: str
     share: float
@@ -321,7 +321,7 @@ class ClassForms:
         return xp.column_stack([scalar, *columns]), xp.column_stack([signed, score])
 
     def sizes(self, labels: Array) -> tuple[Array, Array]:
-        """As of `ScalarForms`: of one class, the root mean square over all of them."""
+        """Return sizes and noise as `ScalarForms` does; of single classes the root mean square over all classes."""
         n, k = self.proba.shape
         one = np.ones(n) if self.weights is None else self.weights
         found, noise = self.scalar.sizes(doubled(labels == self.top)[self.scalar.order])
@@ -339,7 +339,7 @@ class ClassForms:
         return np.append(found, more), np.append(noise, [0.0, own, own][: len(more)])
 
     def dispersion(self, labels: Array) -> Array:
-        """As of `ScalarForms`; of the temperature that of its terms, of classes that of the confidence."""
+        """Return dispersions as `ScalarForms` does; of classes that of the confidence."""
         found = self.scalar.dispersion(doubled(labels == self.top)[self.scalar.order])
         one = np.ones(len(labels)) if self.weights is None else self.weights
         seen = expected = 0.0
@@ -354,7 +354,7 @@ class ClassForms:
         return np.append(found, more)
 
     def noise_in_bins(self, labels: Array, tail: float) -> float:
-        """That of the confidence."""
+        """Return the noise in the bins of the confidence."""
         return self.scalar.noise_in_bins(doubled(labels == self.top)[self.scalar.order], tail)
 
     def class_sums(self, labels: Array) -> Array:

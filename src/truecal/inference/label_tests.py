@@ -39,7 +39,7 @@ def label_test(
     clusters: Groups | None = None,
     noun: str = "label",
 ) -> tuple[CalibrationTest, list[float]]:
-    """A test of each label, joined by Holm's method, and the corrected p-value of each.
+    """Test each label, and return the tests joined by Holm's method with the corrected p-value of each.
 
     The labels of a row depend on each other in unknown ways, so nothing can be drawn for all of them together; each
     label alone is drawn from its predictions, and Holm's method is valid under any dependence. Weighted outcomes cannot

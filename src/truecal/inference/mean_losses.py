@@ -65,7 +65,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Losses:
-    """The values of many rows, made a block of rows at a time: of millions no array of all is ever there."""
+    """The values of many rows, computed in blocks of rows, so that millions of rows need no array of all."""
 
     number: int
     of: Callable[[slice], Values]
@@ -88,7 +88,7 @@ def given_values(value: Array) -> Losses:
 
 
 def loss_values(y: Array, first: Array, second: Array | None, loss: str | Callable[[Array], Array]) -> Losses:
-    """Losses of one model, or first minus second, with their ranges; (n,) probabilities are those of class 1 of two.
+    """Return losses of one model, or first minus second, with their ranges; (n,) probabilities are of class 1 of two.
 
     Labels to which both of two models give probability 0 are left out of the range.
     """
@@ -375,7 +375,7 @@ class _Sums:
 
     @property
     def units(self) -> Moments:
-        """Those of rows or clusters."""
+        """The sums of rows, or of clusters where there are any."""
         return self.rows if self.clusters is None else Moments.of(*self.clusters)
 
     def trouble(self, unbounded: bool) -> str:

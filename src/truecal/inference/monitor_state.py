@@ -51,7 +51,7 @@ class Setup:
         return tuple(both)
 
     def rows(self, inputs: Inputs) -> Rows:
-        """Rows whose predictions sum to 1 exactly, as a martingale needs it."""
+        """Return rows whose predictions sum to 1 exactly, as a martingale needs."""
         given = inputs.reports if inputs.kind.over_classes else both_classes(inputs.reports.astype(np.float64))
         one = np.ones(len(given), dtype=np.intp)
         top = one if inputs.kind.top_only else top_class(given).astype(np.intp)
@@ -171,7 +171,7 @@ class State:
         return found
 
     def check(self, path: str | os.PathLike[str], setup: Setup) -> None:
-        """Refuse arrays that do not have the shapes that the processes ask for, or hold what no monitor writes."""
+        """Raise where arrays have other shapes than the processes need, or values that no monitor writes."""
         shapes = {name: x.shape for name, x in State.fresh(setup.processes, None).arrays().items()}
         shapes |= {name: (-1, *shapes[name][1:]) for name in ("history", "trail")}
         if self.maps is not None:

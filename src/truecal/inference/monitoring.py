@@ -184,7 +184,7 @@ def monitor(*, reference: Any = None, alpha: float = 0.05, labels: Any = None, p
 
 @final
 class Monitor(Shared):
-    """Rows counted one after the other, and the evidence against calibration; made by `truecal.monitor`.
+    """A stream of rows and the evidence against calibration; made by `truecal.monitor`.
 
     Threads may share a monitor: rows are counted one batch at a time.
     """
@@ -367,7 +367,7 @@ class Monitor(Shared):
 
     @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything the monitor knows to one file, which appears whole or not at all."""
+        """Write the monitor to one file, whole or not at all."""
         for label in [*(self._labels or ()), self._pos_label]:
             if not isinstance(plain(label), (str, int, float)):
                 raise TypeError(f"labels must be text, numbers or booleans to be saved, got {shown(label)}")

@@ -59,7 +59,7 @@ class World:
 
 
 def calibrated_world(frozen: BinnedSample, sampler: Sampler | None = None) -> World:
-    """A sampler of outcomes under calibration; (outcomes, reports) alone need one from the user."""
+    """Return how outcomes are drawn under calibration; (outcomes, reports) alone need a sampler from the user."""
     error, sample = frozen.error, frozen.sample
     if sampler is not None and not callable(sampler):
         raise TypeError(f"sampler must be a function of a random generator, got {shown(sampler)}")

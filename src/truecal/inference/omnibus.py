@@ -29,7 +29,7 @@ _BLOCK = 1 << 21
 
 
 def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
-    """The draws of a test that takes about so many seconds: a function of sizes alone."""
+    """Return how many draws take about so many seconds, from the sizes of the sample alone."""
     cost = min(sample.rows, MOST_ROWS) * (_COIN if sample.views == 1 else _LABEL)
     return int(min(MOST_PLANNED, max(FEWEST_PLANNED, seconds / cost)))
 

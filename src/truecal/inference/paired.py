@@ -208,7 +208,7 @@ def _pvalue(estimate: float, se: float, spread: Spread) -> float:
 def total_part(
     first: BinnedSample, second: BinnedSample, a: Spread, b: Spread, level: float, groups: Groups | None
 ) -> IntervalEstimate:
-    """D, the difference of n·error: losses and Us vary together, row by row."""
+    """Return D, the difference of n·error, whose losses and Us vary together, row by row."""
     losses = loss_influence(first, groups, 2) - loss_influence(second, groups, 2)
     d = a - b
     se = joint_se(losses, d)

@@ -33,7 +33,7 @@ def rows_needed(
     y_proba: Any = None,
     shape: Literal["any", "level"] = "any",
 ) -> int:
-    """How many rows are needed to see a calibration gap of so many points?
+    """Return how many rows the calibration test needs to see a gap of so many points.
 
     Computed for the calibration test of one probability per row, which shares its level α among five forms: the mean
     gap has a = 4α/11, the bins 2α/11. "level", by the mean gap: n = (z_{1−a/2} + z_power)²·s/gap², with s = mean

@@ -280,7 +280,7 @@ Fit = Callable[[Array, Array], PredictionMap]
 
 
 def _fits(kind: str) -> dict[str, Fit]:
-    """How each map is fitted to labels and predictions, the simplest map first."""
+    """Return the function that fits each map to labels and predictions, the simplest map first."""
     free = {NONE: (False, False), TEMPERATURE: (True, False), OFFSET: (False, True), BOTH: (True, True)}
     fits: dict[str, Fit] = {}
     if KINDS[kind].over_classes:

@@ -1,4 +1,4 @@
-"""Sampled answers: is the share of an answer its chance of being right? Measured by splitting the samples.
+"""Test and gap of sampled answers: whether the share of an answer is its chance of being right.
 
 A model answers each question K times. The share of the majority answer overstates its confidence: noise picks the
 winner, and the winner's share holds that noise. So the samples of a question are split. The answer and its cell come
@@ -64,7 +64,7 @@ class Halves:
 
     @property
     def sample(self) -> Sample:
-        """Reports and outcomes as any confidence has them."""
+        """The sample of reports and outcomes, as of any confidence."""
         return Sample(TopLabel.kind, self.report, marks=self.right, wrong=~self.right)
 
     @property
@@ -98,7 +98,7 @@ def split_answers(answers: Answers, seed: int, splits: int = SPLITS) -> Halves:
 
 
 def leaders(counts: Array, owner: Array, n: int, rng: np.random.Generator) -> Array:
-    """The most common cluster of each question; equal counts are drawn from, without a look at what is right."""
+    """The most common cluster of each question; equal counts are drawn from, whatever is right."""
     value = (counts + rng.random(len(counts)) / 2) / (float(counts.max()) + 1)  # below 1: questions stay in order
     return np.argsort(owner + value)[np.cumsum(np.bincount(owner, minlength=n)) - 1]
 

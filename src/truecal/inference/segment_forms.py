@@ -21,7 +21,7 @@ _FARTHEST = 8.0  # logits are cut here
 
 @dataclass(eq=False)
 class SegmentForms:
-    """Statistics of all segments: sums of columns of values per row, and what they vary by under calibration."""
+    """Statistics of all segments: sums of values of rows, and their standard deviations under calibration."""
 
     weights: Array
     reports: Array

@@ -1,4 +1,4 @@
-"""segments: where predictions are off. Every segment of the features at once, corrected for how many there are.
+"""segments: find where predictions are off, with tests of all segments corrected for how many there are.
 
 A segment's statistics are its sum of residuals and, for one probability per row, the score of the slope in logit q =
 a + b·logit u about its own mean, each over its standard deviation under calibration. Labels are drawn from the
@@ -108,7 +108,7 @@ class Finding(Result):
 @final
 @dataclass(frozen=True, repr=False, eq=False)
 class Segments(Tabular, Pictured):
-    """Every segment, most evidence first, and the findings among them; `compared` counts what p-values pay for."""
+    """Every segment, most evidence first, and the findings; p-values are corrected for `compared` segments."""
 
     segments: tuple[Segment, ...]
     findings: tuple[Finding, ...]

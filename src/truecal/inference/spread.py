@@ -79,7 +79,7 @@ class Spread:
 
     @property
     def h(self) -> Array:
-        """What each unit adds to θ."""
+        """The influence of each unit on θ."""
         return self.influence(EVERY)
 
     @property
@@ -89,7 +89,7 @@ class Spread:
 
     @property
     def centred(self) -> Array:
-        """What each unit adds, less its share by weight."""
+        """The influence of each unit, less its share of θ by weight."""
         return self.h - self.theta / self.by.total * self.by.weights
 
     @cached_property
@@ -249,7 +249,7 @@ def _some_views(pieces: Iterable[Piece], most: int) -> Iterator[list[tuple[Any, 
 
 
 def _while_next_is_made(add: Callable[[Any], None], pieces: Iterable[Any], large: bool) -> None:
-    """Add up the pieces in their order, each while the cells of the next one are made."""
+    """Add the pieces in their order, each while the cells of the next one are computed."""
     if not large:
         for piece in pieces:
             add(piece)

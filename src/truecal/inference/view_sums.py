@@ -237,7 +237,7 @@ class ViewSums:
         self.h += other.h
 
     def add_waiting(self) -> None:
-        """One product for the blocks of many views: small ones would be shared among threads at a loss."""
+        """Add the pairs of blocks of many views in one product, which is faster than many small ones."""
         if self._waiting:
             tables, rates = zip(*self._waiting, strict=True)
             table = np.concatenate(tables, axis=1) * np.sqrt(np.concatenate(rates))
@@ -349,7 +349,7 @@ def _unit(sample: Sample) -> float:
 
 
 def _surprise(w: Array, squares: Array) -> Array:
-    """A row at 1/2 is worth one surprise, a row at .99 that came true next to nothing."""
+    """The surprise of each row: 1 at a prediction of 1/2, near 0 at .99 if the event came."""
     return LIBRARY[type(w)].minimum(w, 4 * over(squares, w))  # type: ignore[no-any-return]  # an array or a tensor
 
 
