@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..inference.mean_losses import Losses, Values, given_values, loss_values, view_losses
@@ -10,21 +9,21 @@ from ..kinds.inputs import Inputs
 from ..kinds.kind import LossTable
 
 
-def loss_values_of(inputs: Inputs) -> Iterator[tuple[str, Losses]]:
-    """The losses that are defined for a kind of predictions, one after the other."""
+def loss_values_of(inputs: Inputs) -> dict[str, Losses]:
+    """The losses that are defined for a kind of predictions, by name."""
+    found = {}
     for table in inputs.kind.loss_tables(inputs):
         if table.distributions is None:
             assert table.value is not None
-            yield table.name, given_values(table.value)
-            continue
-        if table.value is not None:
-            yield table.name, view_losses(table.value, table.distributions, None, table.shares)
-            continue
-        if table.per_view:
-            yield table.name, view_losses(inputs.y, table.distributions, None)
-            continue
-        found = loss_values(inputs.y, table.distributions, None, table.by_label)
-        yield table.name, found if table.soft is None else _of_soft_labels(found, table, inputs)
+            losses = given_values(table.value)
+        elif table.value is not None:
+            losses = view_losses(table.value, table.distributions, None, table.shares)
+        elif table.per_view:
+            losses = view_losses(inputs.y, table.distributions, None)
+        else:
+            losses = loss_values(inputs.y, table.distributions, None, table.by_label)
+        found[table.name] = losses if table.soft is None else _of_soft_labels(losses, table, inputs)
+    return found
 
 
 def _of_soft_labels(found: Losses, table: LossTable, inputs: Inputs) -> Losses:

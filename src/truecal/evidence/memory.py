@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -130,7 +130,7 @@ def measure(
         found.test = None
     if why:
         found.note(why)
-    found.losses = tuple(work.losses())
+    found.losses = work.losses()
     if order and inputs.n_samples <= MOST_ORDERED:
         found.discrimination = discrimination(inputs, settings.level, clusters)
         inputs.forget("confidence")
@@ -377,23 +377,24 @@ class _Work:
         """The folds of cross-validated predictions, where there are several."""
         return several_folds(self.inputs)
 
-    def losses(self) -> Iterator[LossValue]:
+    def losses(self) -> tuple[LossValue, ...]:
         """Every loss that is defined here, with its interval."""
-        names, every = zip(*loss_values_of(self.inputs), strict=True)
+        every, found = loss_values_of(self.inputs), []
 
         def interval(losses: Losses) -> IntervalEstimate:
             return mean_interval(losses, self.inputs.weights, self.clusters, self.settings.level, test=False)
 
-        means: Iterable[IntervalEstimate] = map(interval, every)
+        means: Iterable[IntervalEstimate] = map(interval, every.values())
         if self.inputs.n_reports >= DISPATCH.parallel_views and isinstance(self.inputs.reports, HOST):
             with ThreadPoolExecutor(THREADS) as pool:
-                means = list(pool.map(interval, every))
-        for name, losses, mean in zip(names, every, means, strict=True):
+                means = list(pool.map(interval, every.values()))
+        for (name, losses), mean in zip(every.items(), means, strict=True):
             if mean.note == INFINITE:
                 number = sum(int(LIBRARY[type(values.value)].isinf(values.value).sum()) for _, values in losses)
                 self.found.note(infinite_text(name, number))
             ends = (mean.low, mean.high) if np.isfinite(mean.se) else (None, None)
-            yield LossValue(name, mean.estimate, *ends)
+            found.append(LossValue(name, mean.estimate, *ends))
+        return tuple(found)
 
 
 def several_folds(inputs: Inputs) -> Groups | None:
