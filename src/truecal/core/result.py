@@ -89,6 +89,21 @@ def clean(text: object) -> str:
     return _HIDDEN.sub("\ufffd", re.sub(r"[\n\t\r]", " ", str(text)))
 
 
+_SIGNS = {ord(char): chr(0x2400 + ord(char)) for char in "\t\n\v\f\r"}
+
+
+def on_one_line(name: object) -> str:
+    """The name that a user gave to a model, class, group, feature or file, with signs for tabs and line breaks.
+
+    Names enter results through this function, so that none can look like a line of its own.
+
+    >>> from truecal.core.result import on_one_line
+    >>> on_one_line("a\\n  calibrated?   yes")
+    'a␊  calibrated?   yes'
+    """
+    return str(name).translate(_SIGNS)
+
+
 def html_text(text: object) -> str:
     """Text for a page or a notebook's cell, in which it can be neither markup nor hidden."""
     return escape(clean(text))

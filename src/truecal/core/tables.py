@@ -37,9 +37,9 @@ def width_of(text: str) -> int:
 
 
 def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """A table as lines, its titles first; where it is wider than `width`, every row becomes a sentence.
+    """A table as lines, its titles first; where its numbers are wider than `width`, every row becomes a sentence.
 
-    A first cell that does not fit has a line of its own.
+    A first cell that does not fit has a line of its own, also without a `width`, where 80 places are usual.
 
     >>> from truecal.core.tables import Head, table_lines
     >>> print("\\n".join(table_lines([Head("model", False), Head("Brier")], [["a", "0.25"], ["forest", "0.3"]])))
@@ -52,11 +52,11 @@ def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int
     widths = [max(map(width_of, (*titles[i], *(row[i] for row in rows)))) for i in range(len(heads))]
     rest = sum(widths[1:])
     space = 2 if widths[0] + rest + 2 * (len(widths) - 1) <= (width or WIDTH) else 1
-    if width is not None:
-        left = width - rest - space * (len(widths) - 1)
-        if left < min(_NARROWEST, widths[0]):
-            return [_sentence(heads, row) for row in rows]
+    left = (width or WIDTH) - rest - space * (len(widths) - 1)
+    if left >= min(_NARROWEST, widths[0]):
         widths[0] = min(widths[0], left)
+    elif width is not None:
+        return [_sentence(heads, row) for row in rows]
 
     def line(cells: Sequence[str]) -> str:
         padded = []

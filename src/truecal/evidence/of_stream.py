@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.losses import LOSSES
 from ..core.properties import Confidence
+from ..core.result import on_one_line
 from ..core.rules import bins_text
 from ..core.table import BinTable
 from ..inference.blocks import block_spread
@@ -166,7 +167,7 @@ def _views(stream: StreamState, headlines: Mapping[str, StreamEntry], level: flo
 def _view_names(stream: StreamState, entry: StreamEntry) -> list[str] | None:
     """The names of the columns, where they have any."""
     given = [f"{t:.4g}" for t in entry.thresholds] or stream.settings["labels"]
-    return None if given is None else [str(name) for name in given]
+    return None if given is None else [on_one_line(name) for name in given]
 
 
 def _headlines(stream: StreamState) -> dict[str, StreamEntry]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.arrays import HOST
 from ..core.data import check_weights, shown
 from ..core.parameters import described
+from ..core.result import on_one_line
 from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Groups
@@ -123,11 +124,13 @@ def calibration_test(
         names = [metric.property.view_name(j) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters, metric.property.noun)
     elif clusters is not None:
-        found = cluster_test(sample, clusters, draws, seed, level, None if labels is None else list(map(str, labels)))
+        found = cluster_test(
+            sample, clusters, draws, seed, level, None if labels is None else list(map(on_one_line, labels))
+        )
     elif error is None and n_bins is None and sampler is None:
         if n_resamples is None:
             draws = max(planned_draws(sample), math.ceil(2 / (1 - level)))
-        classes = None if labels is None else [str(name) for name in labels]
+        classes = None if labels is None else [on_one_line(name) for name in labels]
         found = omnibus_test(sample, draws, seed, progress, level, classes)
     else:
         found = u_test(BinnedSample.of(metric, sample), draws, seed, sampler, level)

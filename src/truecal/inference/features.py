@@ -11,6 +11,7 @@ from scipy.sparse import csc_array, csr_array
 
 from ..core.data import shown
 from ..core.frames import columns_of
+from ..core.result import on_one_line
 from ..core.types import Array, Groups
 
 MOST_SEGMENTS = 20_000
@@ -33,7 +34,7 @@ class Feature:
 
 def read_features(features: Any, n: int, bins: int, min_rows: int) -> tuple[Feature, ...]:
     """The columns of a data frame, a mapping of names to columns, or an array."""
-    found = tuple(_feature(name, column, n, bins, min_rows) for name, column in columns_of(features))
+    found = tuple(_feature(on_one_line(name), column, n, bins, min_rows) for name, column in columns_of(features))
     if not found:
         raise ValueError("features is empty: expected at least one column")
     return found
@@ -88,7 +89,7 @@ def _value(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return str(value.astype("M8[s]")).removesuffix("T00:00:00")
     if not isinstance(value, (float, np.floating)):
-        return str(value)
+        return on_one_line(value)
     size = abs(float(value))
     return f"{value:.4g}" if size < 1e4 else f"{value:.0f}" if size < 1e15 else f"{value:.3e}"
 

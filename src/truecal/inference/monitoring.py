@@ -13,7 +13,7 @@ from ..core.data import as_array, row_blocks, shown
 from ..core.frames import matching_rows
 from ..core.locks import Shared, one_at_a_time
 from ..core.parameters import described
-from ..core.result import Result, plain
+from ..core.result import Result, on_one_line, plain
 from ..core.types import Array
 from ..core.words import count_text
 from ..io.state_files import read_state, reading_field, write_state
@@ -228,9 +228,9 @@ class Monitor(Shared):
                 state = state.after(setup.processes, setup.rows(inputs.take(part)), self.alpha)
         if state is not None:
             if time is not None:
-                state = replace(state, places=placed(state.places, start, str(time), first))
+                state = replace(state, places=placed(state.places, start, on_one_line(time), first))
                 if state.since is not None and state.since >= start:
-                    state = replace(state, since_time=str(time))
+                    state = replace(state, since_time=on_one_line(time))
             if (name := state.unsound()) is not None:
                 raise ValueError(
                     f"the monitor's {name} would not be a finite number after these rows; they were not counted"

@@ -26,7 +26,7 @@ from scipy.special import betaincinv
 from ..core.arrays import on_cpu
 from ..core.data import check_positive_int, shown
 from ..core.parameters import described
-from ..core.result import Pictured, Result, clean_lines
+from ..core.result import Pictured, Result, clean_lines, on_one_line
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..core.words import p_text
@@ -208,7 +208,7 @@ def segments(
     (['region = north & age > 67'], 'too high')
     """
     inputs = read_inputs(y_true, on_cpu(y_proba), labels=labels, pos_label=pos_label, sample_weight=sample_weight)
-    names = None if labels is None else [str(label) for label in labels]
+    names = None if labels is None else [on_one_line(label) for label in labels]
     return segments_of(
         inputs,
         features,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ..core.result import on_one_line
 from ..core.words import count_text
 from ..evidence.evidence import Evidence
 from ..evidence.values import ErrorValue
@@ -23,7 +24,7 @@ Name = TypeVar("Name")
 def make_evaluation(evidence: Evidence, name: str, subgroups: Mapping[str, Evaluation] | None = None) -> Evaluation:
     """One model's evidence as an Evaluation."""
     found = Evaluation(
-        name=str(name),
+        name=on_one_line(name),
         kind=evidence.kind.name,
         n_samples=evidence.n_samples,
         n_classes=evidence.n_classes,

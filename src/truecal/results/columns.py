@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
+from ..core.result import clean
 from ..core.rules import bins_text
 from ..core.words import LOSS_TITLES, accuracy_text, digits_of, points_text, sum_text
 from ..inference.gaps import gap_interval
@@ -59,13 +60,10 @@ class Column:
     """Whether data of such a model has it."""
 
     def cell(self, row: Row, place: Place = "table") -> str:
-        """The text of a row."""
-        if place == "line" and self.line is not None:
-            return self.line(row)
-        if self.text is not None:
-            return self.text(row)
-        value = self.value(row)
-        return "" if value is None else value if isinstance(value, str) else number_text(value, self.digits)
+        """The text of a row, in which nothing is hidden."""
+        text = self.line if place == "line" and self.line is not None else self.text
+        value = self.value(row) if text is None else text(row)
+        return "" if value is None else clean(value) if isinstance(value, str) else number_text(value, self.digits)
 
 
 def number_text(value: float, digits: str = "") -> str:

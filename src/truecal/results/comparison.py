@@ -12,7 +12,7 @@ import numpy as np
 from ..baselines import ERRORS
 from ..core.data import shown
 from ..core.extras import require
-from ..core.result import html_text, plain, table_html
+from ..core.result import html_text, on_one_line, plain, table_html
 from ..core.tables import Head, ranked_lines
 from ..core.types import Array, Groups
 from ..core.words import count_text
@@ -290,7 +290,8 @@ def make_comparison(
     notes: list[str],
 ) -> Comparison:
     """The comparison of several measured models."""
-    evaluations = judged(evaluations, level)
+    evidence = {on_one_line(name): found for name, found in evidence.items()}
+    evaluations = judged({on_one_line(name): found for name, found in evaluations.items()}, level)
     names = tuple(evaluations)
     first = evaluations[names[0]]
     tables = _tables(evaluations)

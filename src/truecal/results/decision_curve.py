@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.data import as_array, shown
 from ..core.parameters import described
-from ..core.result import Pictured
+from ..core.result import Pictured, on_one_line
 from ..core.sample import unit_weights
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array
@@ -283,7 +283,7 @@ def decision_curve(
     level, (draws, seed) = check_level(level), check_draws(n_resamples, seed)
     models = y_proba if isinstance(y_proba, Mapping) else {"model": y_proba}
     inputs, notes = read_models(y_true, models, {"labels": labels, "pos_label": pos_label}, sample_weight)
-    events = {name: events_of(model.on_host(), of, labels) for name, model in inputs.items()}
+    events = {on_one_line(name): events_of(model.on_host(), of, labels) for name, model in inputs.items()}
     first = next(iter(inputs.values())).on_host()
     clusters = check_groups(groups, first.n_samples, y_true=y_true)
     weights = unit_weights(first.weights).get("weights", np.ones(first.n_samples))

@@ -13,6 +13,7 @@ from ..core.arrays import on_cpu
 from ..core.data import as_array, check_positive_int, shown
 from ..core.frames import columns_of, has_columns
 from ..core.parameters import described
+from ..core.result import on_one_line
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
 from ..core.words import IS_OUTCOME
@@ -132,7 +133,7 @@ def evaluate(
 
 def view_names(labels: Any, inputs: Inputs) -> tuple[str, ...] | None:
     """The names of the columns, as texts."""
-    names = None if labels is None else list(map(str, as_array(labels, "labels").tolist()))
+    names = None if labels is None else list(map(on_one_line, as_array(labels, "labels").tolist()))
     return inputs.kind.view_names(inputs.thresholds, names)
 
 
@@ -239,5 +240,5 @@ def read_subgroups(by: Any, y_true: Any, inputs: Inputs) -> dict[str, Array]:
                 f"{FEW_IN_SUBGROUP} rows; for numbers use features= (--segments), which divides them into quantile bins"
             )
         start = f"{column}: " if column else ""
-        found |= {f"{start}{value}": np.flatnonzero(groups == value) for value in values}
+        found |= {on_one_line(f"{start}{value}"): np.flatnonzero(groups == value) for value in values}
     return found

@@ -11,7 +11,7 @@ from typing import Any, final
 from scipy.special import ndtr, ndtri
 
 from ..core.parameters import described
-from ..core.result import plain
+from ..core.result import on_one_line, plain
 from ..core.tables import Head, Table, Tabular
 from ..core.words import SHOWN, some_of
 from ..inference.calibration_result import Standing
@@ -144,6 +144,7 @@ def leaderboard(comparisons: Mapping[str, Comparison], *, level: float = 0.95) -
     level = check_level(level)
     if not comparisons or not all(isinstance(found, Comparison) for found in comparisons.values()):
         raise TypeError("comparisons must map tasks to results of tc.compare")
+    comparisons = {on_one_line(task): found for task, found in comparisons.items()}
     models = list(dict.fromkeys(name for found in comparisons.values() for name in found.names))
     tasks = tuple(task for task, found in comparisons.items() if set(found.names) == set(models))
     if not tasks or len(models) < 2:

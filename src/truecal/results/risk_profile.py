@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.data import as_array, shown
 from ..core.parameters import described
-from ..core.result import Pictured, Result
+from ..core.result import Pictured, Result, on_one_line
 from ..core.tables import Head, Table, Tabular
 from ..core.types import Array, Groups
 from ..inference.checks import check_groups, check_level
@@ -157,7 +157,8 @@ def clinical(
     edges = np.linspace(0, 1, BINS + 1)
     risks = np.array([np.histogram(p[y == event], edges)[0] for event in (False, True)])
     centres = () if clusters is None else _centres(y, p, clusters, np.asarray(as_array(groups, "groups")), level)
-    return Clinical(name, measures, curve, edges, risks, decisions, centres, len(y), int(np.count_nonzero(y)), level)
+    about = (measures, curve, edges, risks, decisions, centres, len(y), int(np.count_nonzero(y)), level)
+    return Clinical(on_one_line(name), *about)
 
 
 def _centres(y: Array, p: Array, groups: Groups, names: Array, level: float) -> tuple[Centre, ...]:
@@ -167,5 +168,5 @@ def _centres(y: Array, p: Array, groups: Groups, names: Array, level: float) -> 
         events = int(np.count_nonzero(own))
         known = 0 < events < len(own) and risks.sum() > 0
         measures = simple_measures(own, risks, None, level)[: len(PER_CENTRE)] if known else []
-        found.append(Centre(str(name), len(own), events, tuple(measures)))
+        found.append(Centre(on_one_line(name), len(own), events, tuple(measures)))
     return tuple(found)

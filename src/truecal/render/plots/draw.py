@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.extras import require
+from ...core.result import clean_lines
 from ...core.rules import bins_text
 from ...evidence.values import Reliability
 from ...inference.gaps import gap_text
@@ -61,8 +62,9 @@ def _formula(symbol: str) -> str:
 
 
 def _plain(text: Any) -> str:
-    """A name as it is: dollar signs would start a formula, a leading underscore would hide it from the legend."""
-    shown = str(text).replace("$", r"\$")
+    """A name as it is: dollar signs would start a formula, a leading underscore would hide it from the legend, and
+    fonts lack the signs for line breaks."""
+    shown = clean_lines(str(text)).translate(dict.fromkeys(range(0x2400, 0x2425), " ")).replace("$", r"\$")
     return "\u200b" + shown if shown.startswith("_") else shown
 
 

@@ -53,8 +53,8 @@ def _decisions(result: Any) -> dict[str, Any]:
     names = distinct(shorten(clean(curve.name), LABEL) for curve in result.curves)
     charts = [Markup(vl_convert.vegalite_to_svg(decision_chart(result, names, net))) for net in (True, False)]
     return {
-        "headline": clean(result.headline),
-        "sentences": [clean(line) for line in (*result.sentences, *result.notes)],
+        "headline": result.headline,
+        "sentences": [*result.sentences, *result.notes],
         "heads": [*(head.title for head in heads[:2]), *names],
         "rows": rows,
         "charts": charts,
@@ -88,6 +88,11 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
+def _shown(value: Any) -> Any:
+    """What an expression of the template writes: a text of the user hides nothing; markup escapes it afterwards."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @lru_cache(maxsize=1)
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
@@ -96,6 +101,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )
     environment.filters["number"] = number
     environment.globals.update(interval=interval, measure=measure)

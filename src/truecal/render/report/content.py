@@ -157,7 +157,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "source": source,
         "columns": source.columns,
         "title": default if title is None else shorten(clean(title), LONGEST_NAME),
-        "intro": clean(intro or ""),
+        "intro": intro or "",
         "facts": _size(source),
         "verdict": _verdict(source),
         "gaps": None if comparison is None else _gaps(source),
@@ -179,7 +179,7 @@ def summary(source: PageSource, title: str | None, intro: str | None) -> dict[st
         "flips": None if comparison is None else _flips(source, comparison),
         "dominance": None if comparison is None or len(source.models) < 2 else _dominance(source, comparison),
         "measures": [measure(name) for name in first.error_names],
-        "notes": [clean(note) for note in merged_notes((comparison or first).notes)],
+        "notes": merged_notes((comparison or first).notes),
         "has_parts": any(row.loss is not None for row in first.errors),
     }
 
@@ -211,7 +211,7 @@ def _verdict(source: PageSource) -> dict[str, Any]:
 def _advice(source: PageSource) -> list[str]:
     """What to do about the model, or about the one that predicts best."""
     best = source.evaluations[source.verdict.best[0]] if source.verdict.best else source.first
-    what = [clean(line) for line in best.advice] or [_sentence(source, explanation(best)[-1])]
+    what = [*best.advice] or [_sentence(source, explanation(best)[-1])]
     return what if source.comparison is None else [f"{source.model(best.name).name}: {line}" for line in what]
 
 
@@ -250,7 +250,7 @@ def _sentence(source: PageSource, text: str) -> str:
     for key in source.evaluations:
         if len(key) > LONGEST_NAME:
             text = text.replace(key, shorten(key, 60))
-    return clean(text)
+    return text
 
 
 def _subgroups(found: Evaluation, columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
@@ -272,7 +272,7 @@ def _segments(found: Evaluation) -> dict[str, Any] | None:
         also = [shorten(clean(other), LONGEST_NAME) for other in finding.overlapping]
         p = p_of_draws(segment.pvalue, found.segments.n_resamples)
         rows.append({"name": name, "segment": segment, "place": place, "also": also, "p": p.removeprefix("p ")})
-    return {"headline": clean(found.segments.headline), "rows": rows}
+    return {"headline": found.segments.headline, "rows": rows}
 
 
 def _parts(source: PageSource) -> list[dict[str, Any]]:
@@ -324,7 +324,7 @@ def payload(source: PageSource) -> dict[str, Any]:
         "start": source.start,
         "models": [
             {key: value for key, value in asdict(model).items() if key != "key"}
-            | {"test": source.verdict.standings[model.key].words}
+            | {"test": clean(source.verdict.standings[model.key].words)}
             | {"direction": source.evaluations[model.key].direction.word}
             for model in source.models
         ],
@@ -397,7 +397,7 @@ def _reliabilities(source: PageSource) -> dict[str, Any]:
         found[name] = {
             "by_class": first.table.views > 1,
             "axes": first.axes,
-            "names": [first.names[j] for j in kept] if first.names else None,
+            "names": [clean(first.names[j]) for j in kept] if first.names else None,
             "views": kept,
             "start": kept.index(worst) if (worst := worst_view(source.first, first)) in kept else 0,
             "left_out": len(first.count) - len(kept),
