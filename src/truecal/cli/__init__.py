@@ -48,8 +48,10 @@ def _import_scipy() -> None:
     import numpy as np
 
     names = vars(np)
-    whole, loaded = {"__dir__": names["__dir__"], "__all__": names["__all__"]}, [*names]
-    names |= {"__dir__": loaded.copy, "__all__": [name for name in np.__all__ if name in loaded]}
+    loaded = [*names]
+    few = {"__dir__": loaded.copy, "__all__": [name for name in np.__all__ if name in loaded]}
+    whole = {key: names[key] for key in few if key in names}
+    names |= {key: few[key] for key in whole}
     try:
         import scipy.special  # noqa: F401
     finally:
