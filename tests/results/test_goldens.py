@@ -50,6 +50,7 @@ def test_the_stored_text_is_shown(world, kind):
 def test_no_answer_contradicts_another(world, kind):
     found = found_in(world, kind)
     standing, gap, said = found.as_row.standing, found.gap, found.explain()
+    assert "at least 0.0 points" not in standing.words
     known = gap is not None and not gap.note
     if standing.answer == "no":
         assert standing.why or (known and gap.low > 0), "a reason, or a gap that is one"

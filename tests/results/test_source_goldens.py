@@ -42,6 +42,10 @@ def test_the_stored_answers_are_given(kind: str, source: str) -> None:
     assert not changes, "\n".join([*changes[:20], f"{len(changes)} changes; {REWRITE}"])
 
 
+def test_no_reason_is_of_no_size() -> None:
+    assert "at least 0.0 points" not in worlds.GOLDEN.read_text(encoding="utf-8")
+
+
 def agree(one: Any, other: Any, place: str) -> bool:
     """Numbers to nine digits, or to 2% where they are from draws; texts with numbers within 2% or two last digits."""
     if isinstance(one, str) and isinstance(other, str):

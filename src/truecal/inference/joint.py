@@ -141,7 +141,7 @@ def words(name: str, sign: float) -> str:
 
 def reason_of(strongest: str, low: float) -> str:
     """A violation with the points that it shows at least."""
-    return f"{strongest}, by at least {low:.1f} points"
+    return strongest if low < 0.05 else f"{strongest}, by at least {low:.1f} points"
 
 
 def violation(name: str, strongest: str, low: float, rates: Array | None, classes: Sequence[str] | None) -> str:
