@@ -226,6 +226,35 @@ def test_no_page_is_wider_than_a_phone(pages, site, tmp_path):
 
 
 @pytest.mark.skipif(chromium.browser_path() is None, reason="no Chromium on this machine")
+def test_versions_are_offered(tmp_path):
+    """From a page of an older version to the first page of the newest, by the lists that versions.py writes."""
+    runpy.run_path(str(DOCS / "site" / "versions.py"))["write_lists"](folder(tmp_path), "0.3.0", ["0.2.0", "0.1.0"])
+    with chromium.launch() as browser:
+        browser.open(tmp_path / "0.1.0" / "docs" / "faq.html", ready="document.querySelector('select') !== null")
+        offered = "[...document.querySelector('select')].map(option => [option.text, option.selected])"
+        assert browser.run(offered) == [["version 0.3.0", False], ["version 0.2.0", False], ["version 0.1.0", True]]
+        choose = "document.querySelector('select')"
+        browser.run(f"{choose}.value = '../'; {choose}.dispatchEvent(new Event('change'))")
+        browser.wait("document.title === 'newest'")
+    (tmp_path / "versions.js").write_text("window.VERSIONS = [];")
+    with chromium.launch() as browser:
+        browser.open(tmp_path / "docs" / "index.html", ready="window.VERSIONS !== undefined")
+        assert browser.run("document.querySelector('select') === null")
+
+
+def folder(site: Path) -> Path:
+    """Sites of three versions, of one page each."""
+    script = (DOCS / "site" / "static" / "switch.js").read_text()
+    for name, page in (("", "index"), ("0.2.0", "index"), ("0.1.0", "faq")):
+        (site / name / "docs").mkdir(parents=True)
+        text = (
+            f"<html data-content_root='../'><title>newest</title><script>{script}</script><a class=sidebar-brand>t</a>"
+        )
+        (site / name / "docs" / f"{page}.html").write_text(f"<!doctype html>{text}")
+    return site
+
+
+@pytest.mark.skipif(chromium.browser_path() is None, reason="no Chromium on this machine")
 def test_no_code_is_clipped(pages, site):
     found = {}
     with chromium.launch() as browser:
