@@ -48,14 +48,14 @@ def passed_by_loops(errors, sizes, budget, risk):
 
 
 def budget_by_loops(expected, sizes, n, risk, delta):
-    """Half of delta from the test of the largest expected coverage on, half in proportion to coverage."""
+    """Half of delta from the test of the largest expected coverage on, half in proportion to the root of coverage."""
 
     def gain(j):
         most = int(np.count_nonzero(binom.cdf(np.arange(sizes[j] + 1), sizes[j], risk) <= delta / 2)) - 1
         return 0.0 if most < 0 else float(binom.cdf(most, sizes[j], expected[j])) * sizes[j] / n
 
     planned = max(range(len(sizes)), key=gain)
-    return [delta / 2 * (j >= planned) + delta / 2 * sizes[j] / n for j in range(len(sizes))]
+    return [delta / 2 * (j >= planned) + delta / 2 * (sizes[j] / n) ** 0.5 for j in range(len(sizes))]
 
 
 def test_the_curve_and_the_choice_are_those_of_loops():

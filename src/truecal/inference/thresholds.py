@@ -10,7 +10,8 @@ that come earlier. That the probability of accepting a threshold with a larger e
 all patterns of chances; enumerations of all outcomes of up to 13 rows found none above it, in 200 plans of tests.
 
 Half of delta is spent at the test of the largest expected coverage if errors are what the confidences say, and half in
-proportion to coverage. Clusters count with Kish's effective size: the rows of a cluster are supposed to go together.
+proportion to the square root of coverage. Clusters count with Kish's effective size: the rows of a cluster are supposed
+to go together.
 """
 
 from __future__ import annotations
@@ -269,7 +270,7 @@ def _binomial(n: int, rate: float) -> tuple[int, Array]:
 
 def _budget(planned: int, coverage: Array, delta: float) -> Array:
     """How much of delta may be spent up to each test."""
-    return np.asarray(delta * (PLANNED * (np.arange(len(coverage)) >= planned) + (1 - PLANNED) * coverage))
+    return np.asarray(delta * (PLANNED * (np.arange(len(coverage)) >= planned) + (1 - PLANNED) * np.sqrt(coverage)))
 
 
 def _planned(expected: Array, count: Array, coverage: Array, risk: float, delta: float) -> tuple[int, float]:
