@@ -147,7 +147,7 @@ class ScalarForms:
             (first, 1 / xp.sqrt(xp.where(variance > 0, variance, xp.ones_like(variance)))),
             tuple(xp.exp(-apart / t) for t in widths),
             xp.stack([one, one * logit, one * one * (1 - 2 * ordered)], 1),
-            xp.stack([one @ ordered, one @ (ordered * logit), one**2 @ ordered**2]),
+            xp.stack([_inner(one, ordered), _inner(one, ordered * logit), _inner(one**2, ordered**2)]),
         )
 
     def values(self, outcomes: Array) -> tuple[Array, Array]:
@@ -171,7 +171,8 @@ class ScalarForms:
         about the means of bins, over its mean, f the logits of the slope and 1 of all others."""
         one, (squares, expected) = self.linear[:, 0], self._squares(outcomes)
         f = np.square(self.linear[:, 1] / np.where(one > 0, one, 1.0))
-        level, slope = (max(1.0, float(f @ squares) / max(float(f @ expected), 1e-300)) for f in (np.ones(len(f)), f))
+        sums = ((_inner(each, squares), _inner(each, expected)) for each in (np.ones(len(f)), f))
+        level, slope = (max(1.0, float(seen) / max(float(wanted), 1e-300)) for seen, wanted in sums)
         return np.array([slope if form.name.endswith("slope") else level for form in self.forms])
 
     def _squares(self, outcomes: Array) -> tuple[Array, Array]:
@@ -238,6 +239,11 @@ def _times(outcomes: Array, linear: Array) -> Array:
     if not isinstance(outcomes, HOST):
         return outcomes @ linear
     return np.asarray(np.einsum("...n,kn->...k", outcomes, np.ascontiguousarray(linear.T)))
+
+
+def _inner(a: Array, b: Array) -> Any:
+    """The inner product of two values of each row, on this thread as well."""
+    return np.einsum("n,n->", a, b) if isinstance(a, HOST) else a @ b
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,9 +334,9 @@ class ClassForms:
         values, signed = (x[0] for x in self.values(labels[None]))
         spread = 0.0
         for rows in wide_blocks(self.proba, n, k):
-            spread += float(one[rows] @ np.log(np.clip(doubled(self.proba[rows]), CLIP, None)).var(axis=1))
+            spread += float(_inner(one[rows], np.log(np.clip(doubled(self.proba[rows]), CLIP, None)).var(axis=1)))
         at = len(self.scalar.forms)
-        own = self.own - 2 * float((one**2) @ self.proba[np.arange(n), labels])
+        own = self.own - 2 * float(_inner(one**2, self.proba[np.arange(n), labels]))
         total = one.sum()
         more = [abs(signed[-1]) / np.sqrt(max(spread, CLIP) * k * k * total)]
         more.append(abs(self.class_sums(labels)).max() / total)
@@ -347,8 +353,8 @@ class ClassForms:
             p = doubled(self.proba[rows])
             log, squares = np.log(np.clip(p, CLIP, None)), np.square(one[rows])
             mean = row_products(p, log)
-            seen += float(squares @ np.square(mean - log[np.arange(len(p)), labels[rows]]))
-            expected += float(squares @ (row_products(p, np.square(log)) - np.square(mean)))
+            seen += float(_inner(squares, np.square(mean - log[np.arange(len(p)), labels[rows]])))
+            expected += float(_inner(squares, row_products(p, np.square(log)) - np.square(mean)))
         temperature = max(1.0, seen / max(expected, 1e-300))
         more = [temperature if form.name == "temperature" else found[0] for form in self.forms[len(found) :]]
         return np.append(found, more)
