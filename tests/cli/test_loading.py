@@ -12,7 +12,7 @@ import pytest
 import truecal as tc
 from closeness import assert_close
 from truecal.cli.loading import Loaded, load
-from truecal.cli.shared_options import Reading
+from truecal.cli.shared_options import Measuring, Reading
 
 
 def loaded(*files: str, **options: Any) -> Loaded:
@@ -23,7 +23,7 @@ def loaded(*files: str, **options: Any) -> Loaded:
 def test_test_decides_as_evaluate_does(folder: Path, file: str, name: str | None) -> None:
     read = loaded(file)
     (model,) = read.models.values()
-    alone = read.test(name, n_resamples=49, seed=3)
+    alone = read.test(name, Measuring(n_resamples=49, seed=3))
     if name is None:
         whole = tc.evaluate(read.y_true, model, n_resamples=49, seed=3)
         assert whole.test is not None
@@ -34,8 +34,8 @@ def test_test_decides_as_evaluate_does(folder: Path, file: str, name: str | None
 
 def test_errors_without_bin_counts_can_be_tested(folder: Path) -> None:
     read = loaded("good.npz")
-    assert 0 < read.test("confidence_two_bin", n_resamples=19).pvalue <= 1
-    assert np.max(np.array(read.test("full", n_resamples=19).n_bins)) * 4 <= 300  # no more cells than rows
+    assert 0 < read.test("confidence_two_bin", Measuring(n_resamples=19)).pvalue <= 1
+    assert np.max(np.array(read.test("full", Measuring(n_resamples=19)).n_bins)) * 4 <= 300  # no more cells than rows
 
 
 def test_class_names_are_those_of_all_columns(folder: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_picture_that_cannot_be_drawn_counts_nothing(truecal: Run, rng, monkey
 
     write("day.csv", 300, rng, 3.0)
     with monkeypatch.context() as patch:
-        patch.setattr(watching, "draw", full)
+        patch.setattr(watching, "save_picture", full)
         code, out, err = truecal("monitor", "day.csv", *STATE, "--plot", "day.png")
     assert code == 1 and "no space left" in err and "Monitor" not in out and not Path("state.npz").exists()
     assert truecal("monitor", "day.csv", *STATE)[0] == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ from .common import NO_VERDICT, REJECTED, File, app, as_json, check_paths, comma
 from .in_memory import InMemory
 from .loading import estimated, split_kind
 from .logged_decisions import inputs_of, log_of
-from .shared_options import Batching, Measuring, Predicted, Printing, Reading, fraction, numbers
+from .shared_options import Batching, Drawing, Measuring, Predicted, Printing, Reading, fraction, numbers
 from .sources import Asked
 from .streaming import refuse_test
 from .two_tables import TwoTables
@@ -34,22 +34,14 @@ def run_calibration_test(
     file: File,
     reading: Reading,
     predicted: Predicted,
+    drawing: Drawing,
     printing: Printing,
     alpha: Annotated[float, typer.Option("--alpha", help="Reject at this p-value or below.")] = 0.05,
     error: Annotated[str | None, typer.Option("--error", help="Which error's U is tested; see tc.ERRORS.")] = None,
-    bins: Annotated[str | None, typer.Option("--bins", help="Bin counts, comma-separated, such as 5,20.")] = None,
-    n_resamples: Annotated[
-        int | None, typer.Option("--resamples", help="Draws under calibration; 999, fewer with many rows.", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the draws.", min=0)] = 0,
     max_gap: Annotated[
         float | None,
         typer.Option("--max-gap", help="Points that are tolerated: what the interval of the gap must show."),
     ] = None,
-    groups: Annotated[str | None, typer.Option("--groups", help="Clusters: a column, FILE or FILE:COLUMN.")] = None,
-    overlap: Annotated[
-        int, typer.Option("--overlap", help="Rows are in time order, and outcomes of so many overlap.", min=1)
-    ] = 1,
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Exit code 0 also where the data cannot tell.")
     ] = False,
@@ -80,18 +72,17 @@ def run_calibration_test(
         raise typer.BadParameter(f"expected one of {', '.join(offered)}, got {error!r}", param_hint="--error")
     if max_gap is not None and not 0 <= max_gap < 100:
         raise typer.BadParameter(f"expected points from 0 to 100, got {max_gap:g}", param_hint="--max-gap")
-    if n_resamples is not None and max_gap is None and 1 / (1 + n_resamples) > alpha:
+    draws = drawing.n_resamples
+    if draws is not None and max_gap is None and 1 / (1 + draws) > alpha:
         needed = math.ceil(1 / alpha) - 1
         raise typer.BadParameter(
-            f"{n_resamples} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
+            f"{draws} draws can never give p <= {alpha:g}: at least {needed} are needed", param_hint="--resamples"
         )
-    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "level": 1 - alpha}
-    options |= {"groups": groups, "overlap": overlap}
-    measuring = Measuring(**vars(predicted), bins=bins, **options)
+    measuring = Measuring(**vars(predicted), **vars(drawing), level=1 - alpha)
     check_paths([split_kind(file)[0], *reading.files], {"--json": json})
     refuse_test(file, reading)
     if predicted != Predicted():
-        for option, given in (("--error", error), ("--bins", bins)):
+        for option, given in (("--error", error), ("--bins", drawing.bins)):
             if given is not None:
                 raise typer.BadParameter("cannot be used with --task; use Python", param_hint=option)
         asked = Asked([file], reading, measuring, Batching())
@@ -104,7 +95,7 @@ def run_calibration_test(
     else:
         loaded = read([file], reading)
         with waiting("drawing labels from the predictions") as progress:
-            result = loaded.test(error, measuring.counts, progress=progress, max_gap=max_gap, **options)
+            result = loaded.test(error, measuring, progress, max_gap)
         notes = loaded.notes
     if json is not None:
         write_atomic(json, json_text({"verdict": result.verdict, **result.to_dict()}))

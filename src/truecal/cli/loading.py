@@ -131,14 +131,9 @@ class Loaded:
     def test(
         self,
         error: str | None,
-        n_bins: Any = None,
-        n_resamples: int | None = None,
-        seed: int = 0,
+        measuring: Measuring,
         progress: Progress | None = None,
         max_gap: float | None = None,
-        level: float = 0.95,
-        groups: str | None = None,
-        overlap: int = 1,
     ) -> CalibrationTest:
         """The calibration test of the only model: of several forms, or on U of the named error. With `max_gap` it has
         the gap, to be compared with it."""
@@ -150,10 +145,11 @@ class Loaded:
             check_errors([error], read_inputs(self.y_true, model))
         elif self.errors is not None:  # rows with different choices
             error = "confidence"
-        draws: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "progress": progress}
-        draws |= {"groups": self.clusters(groups), "overlap": overlap}
-        draws |= names | {"n_bins": n_bins, "max_gap": max_gap, "level": level}
-        return calibration_test(y_true, model, error=error, **draws)
+        options: dict[str, Any] = {
+            name: getattr(measuring, name) for name in ("n_resamples", "seed", "level", "overlap")
+        }
+        options |= names | {"n_bins": measuring.counts, "groups": self.clusters(measuring.groups)}
+        return calibration_test(y_true, model, error=error, max_gap=max_gap, progress=progress, **options)
 
 
 def estimated(

@@ -85,7 +85,9 @@ def run_monitor(
             notes.append(advice)
             advice = None
         if plot is not None:
-            watching.draw(watched, plot)
+            from truecal.plots import evidence
+
+            watching.save_picture(lambda axes: evidence(watched, ax=axes), plot, (8, 4))
         if json is not None:
             found = result.to_dict() | ({} if advice is None else {"advice": advice.to_dict()})
             write_atomic(json, json_text(found))

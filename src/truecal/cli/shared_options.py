@@ -99,16 +99,22 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Measuring(Predicted):
-    """How `evaluate` and `compare` measure."""
+class Drawing:
+    """Bins, draws and which rows depend on each other."""
 
     bins: Annotated[str | None, _measure("--bins", "Bin counts.", "5,20")] = None
-    errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
-    level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95
     n_resamples: Annotated[int | None, _measure("--resamples", "Draws of the test.", "N", min=1)] = None
     seed: Annotated[int, _measure("--seed", "Seed of the draws.", "N", min=0)] = 0
     groups: Annotated[str | None, _slice("--groups", "Clusters of dependent rows (or FILE:COLUMN).", "COLUMN")] = None
     overlap: Annotated[int, _slice("--overlap", "Outcomes of H rows in time overlap.", "H", min=1)] = 1
+
+
+@dataclass(frozen=True)
+class Measuring(Drawing, Predicted):
+    """How `evaluate` and `compare` measure."""
+
+    errors: Annotated[str | None, _measure("--errors", "Errors to measure; see tc.ERRORS.", "A,B,...")] = None
+    level: Annotated[float, _measure("--level", "Level of the intervals.", "0.95")] = 0.95
     weights: Annotated[str | None, _slice("--weights", "Weights of rows (or FILE:COLUMN).", "COLUMN")] = None
     by: Annotated[str | None, _slice("--by", "Columns of subgroups (or FILE:COLUMN).", "A,B,...")] = None
 

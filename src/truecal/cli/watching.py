@@ -255,13 +255,10 @@ def advice(watched: Monitor, files: Sequence[Path], reading: Reading, read: Read
     if rows < FEWEST:
         return f"no map is advised: these files have {rows} rows, and {FEWEST} are needed"
     try:
-        return watched.repair(replace(kept[-1], y=np.concatenate([part.y for part in kept]), reports=_joined(kept)))
+        y, reports = (np.concatenate([getattr(part, name) for part in kept]) for name in ("y", "reports"))
+        return watched.repair(replace(kept[-1], y=y, reports=reports))
     except TooFewRowsError as error:
         return f"no map is advised: {error}"
-
-
-def _joined(parts: Sequence[Inputs]) -> np.ndarray[Any, np.dtype[Any]]:
-    return np.concatenate([part.reports for part in parts])
 
 
 def check_picture(path: Path) -> None:
@@ -272,13 +269,6 @@ def check_picture(path: Path) -> None:
             f"expected a name that ends in one of {', '.join(f'.{form}' for form in known)}, got {path.name!r}",
             param_hint="--plot",
         )
-
-
-def draw(watched: Monitor, path: Path) -> None:
-    """The evidence over the rows as a picture."""
-    from truecal.plots import evidence
-
-    save_picture(lambda axes: evidence(watched, ax=axes), path, (8, 4))
 
 
 def save_picture(drawn: Callable[[Any], Any], path: Path, size: tuple[float, float]) -> None:
