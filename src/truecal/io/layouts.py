@@ -482,10 +482,8 @@ class _Search:
             texts = self._facts([n for n, form in self.forms.items() if form not in (NUMBER, VECTOR)])
             ends = {key_of(name) for name in _odds_names(odds)}
             label = next((n for n, f in texts.items() if set(map(key_of, f.distinct)) == ends), "NAME")
-            path, columns, label = (shlex.quote(text) for text in (self.request.path, ",".join(odds), label))
-            label += self._gaps(odds)
-            command = f"truecal evaluate {path} --odds --columns {columns} --label-column {label}"
-            return f"if {listing(odds)} are odds, run: {command}"
+            command = self._run(odds, label).replace(" --columns", " --odds --columns", 1)
+            return f"if {listing(odds)} are odds, {command}"
         fractions = [n for n, f in self._facts(self.labels.names).items() if f.is_fraction]
         if fractions and not self.elsewhere:
             return f"{quote(fractions[0])} holds fractions, as a submission does: pass the outcomes with --labels FILE"
@@ -514,18 +512,22 @@ class _Search:
         one = told if len(told) == 1 or sum_to_one(facts, told) else []
         near = [n for n in two if one and key_of(n) in key_of(one[0])]
         label = (*self.labels.names, *near, *likeliest_first(two, told, list(self.forms)))[:1]
-        path = shlex.quote(self.request.path)
-        name = "" if self.elsewhere else f" --label-column {shlex.quote(label[0])}" if label else " --labels FILE"
+        own = "" if self.elsewhere else label[0] if label else None
         numbers = {n for n in facts if self.forms[n] == NUMBER and n not in two}
         if not one and label and numbers <= set(told) and len(told) <= MOST_MODELS:
-            every = shlex.quote(",".join(told))
-            return f"if {listing(told)} are models, run: truecal compare {path} --columns {every}{name}"
+            return f"if {listing(told)} are models, {self._run(told, own, 'compare')}"
         chosen = one or told[-1:]
         open_ = [f"within [0, 1]: {listing(told)}"] if not one else []
         open_ += [f"of two values: {listing(two)}"] if len(two) > 1 and label and not near else []
         also = f" (columns {'; '.join(open_)})" if open_ else ""
         also += "" if one else f"; if none is a predicted probability, {write}"
-        return f"run: truecal evaluate {path} --columns {shlex.quote(','.join(chosen))}{name}{self._gaps(chosen)}{also}"
+        return f"{self._run(chosen, own)}{also}"
+
+    def _run(self, columns: Sequence[str], label: str | None = "", verb: str = "evaluate") -> str:
+        """The complete command that names columns, and the labels, which are in another file where that is None."""
+        own = " --labels FILE" if label is None else f" --label-column {shlex.quote(label)}" if label else ""
+        path, names = shlex.quote(self.request.path), shlex.quote(",".join(columns))
+        return f"run: truecal {verb} {path} --columns {names}{own}{self._gaps(columns)}"
 
     def _found(
         self, names: Iterable[str], why: str, said: Scale | None, classes: tuple[str, ...] | None = None, of: str = ""
@@ -561,21 +563,16 @@ class _Search:
     def _several(self, found: Sequence[str]) -> FileError:
         facts = self._facts(found)
         found = [n for n in found if n not in facts or not facts[n].whole] or found  # without decisions
+        wanted = f"expected one {self.what} of predictions, found"
         if targets := self._own_targets(found):
-            path, (first, label) = shlex.quote(self.request.path), next(iter(targets.items()))
-            how = f"run: truecal evaluate {path} --columns {shlex.quote(first)} --label-column {shlex.quote(label)}"
+            first, label = next(iter(targets.items()))
             both = ", ".join(f"{quote(name)} with {quote(own)}" for name, own in targets.items())
-            return self.request.refuse(
-                f"expected one {self.what} of predictions, found {both}: {how}{self._gaps(found)}"
-            )
+            return self.request.refuse(f"{wanted} {both}: {self._run([first], label)}")
         if group := self._classes_of_a_model(found):
-            how = f"run: truecal evaluate {shlex.quote(self.request.path)} --columns {shlex.quote(','.join(group))}"
             what = f"expected one model, found the classes of several in {listing(found)}"
-            return self.request.refuse(f"{what}: for one of them {how}{self._gaps(group)}")
-        columns = shlex.quote(",".join(found)) + self._gaps(found)
-        how = f"name one with {COLUMNS_OPTION}; if they are models, run: truecal compare "
-        how += f"{shlex.quote(self.request.path)} --columns {columns}"
-        error = self.request.refuse(f"expected one {self.what} of predictions, found {listing(found)}: {how}")
+            return self.request.refuse(f"{what}: for one of them {self._run(group)}")
+        how = f"name one with {COLUMNS_OPTION}; if they are models, {self._run(found, verb='compare')}"
+        error = self.request.refuse(f"{wanted} {listing(found)}: {how}")
         return SeveralModelsError(str(error), tuple(found)) if self._are_models(found) else error
 
     def _are_models(self, found: Sequence[str]) -> bool:
