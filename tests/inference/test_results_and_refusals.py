@@ -115,6 +115,8 @@ def test_options_that_would_take_minutes_on_few_rows_are_refused_with_a_size_tha
     for function in (gap, confidence_interval, calibration_test):
         with pytest.raises(ValueError, match="n_bins asks for 5,430,000 bins in all, over 100 counts"):
             function(y, p, error="classwise", n_bins=wide)
+    with pytest.raises(ValueError, match="bins in all, over 199 counts"):  # two rows cost as much
+        confidence_interval(y[:2], p[:2], error="classwise", n_bins=range(1, 200))
     with pytest.raises(ValueError, match=r"n_resamples=99,999 draws of .* take fewer bin counts, or at most"):
         calibration_test(y, p, error="classwise", n_bins=range(1, 21), n_resamples=99_999)
     with pytest.raises(ValueError, match="n_resamples=999 draws of weighted rows for 3,000 classes: pass classes="):

@@ -1,4 +1,4 @@
-"""Measures without bins: smooth ECE, the smooth calibration error and its subsampled form, distance to calibration."""
+"""Measures without bins: smooth ECE, smooth calibration error, distance to calibration, and cumulative sums."""
 
 from __future__ import annotations
 

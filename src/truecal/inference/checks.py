@@ -1,4 +1,4 @@
-"""Check the options that tests and intervals share: errors, levels, draws, clusters."""
+"""Check the options that tests and intervals share: errors, levels, draws, bins, and clusters of dependent rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FEW_COUNTS, MOST_IN_ALL = 8, 1 << 21
 
 def check_bins(counts: Sequence[int | None], rows: int, views: int) -> None:
     """Raise where many bin counts of many classes would take minutes, on few rows too."""
-    bins = sum(min(m or 0, rows) for m in counts) * views
+    bins = sum(min(m or 0, max(rows, 10)) for m in counts) * views  # of fewer rows a count costs as much
     if len(counts) > FEW_COUNTS and bins > MOST_IN_ALL:
         raise ValueError(
             f"n_bins asks for {bins:,} bins in all, over {len(counts)} counts; with more than {FEW_COUNTS} counts "
