@@ -62,8 +62,7 @@ def run_decide(
     level = fraction(level, "--level")
     files = expand(files, [*reading.files, *outputs.wanted.values()])
     beside = [None if spec is None else file_of(spec) for spec in (groups, weights)]
-    inputs = [*(split_kind(file)[0] for file in files), *reading.files, *beside]
-    check_paths(inputs, {**outputs.wanted, "--plot": plot})
+    check_paths([*(split_kind(file)[0] for file in files), *reading.files, *beside], {**outputs.wanted, "--plot": plot})
     if plot is not None:
         watching.check_picture(plot)
     if outputs.html is not None:
