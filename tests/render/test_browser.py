@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from itertools import product
+from typing import Any
 
+import numpy as np
 import pytest
 
 import chromium
@@ -333,6 +335,28 @@ def test_hostile_names_are_text_everywhere(browser, folder):
             seen.add(browser.run("document.querySelector('#tip bdi').textContent"))
             assert browser.run("document.querySelectorAll('#tip img, #tip script').length") == 0
     assert seen == set(names)
+    assert browser.run("window.hit === undefined && document.querySelectorAll('img').length === 0")
+    assert browser.run("document.querySelectorAll('script').length") == 4
+    assert browser.complaints() == []
+
+
+def test_hostile_labels_groups_and_segments_are_text(browser, tmp_path):
+    """Labels, thresholds, subgroups and segments come from columns of a file, as names of models do."""
+    rng = np.random.default_rng(0)
+    names = list(cases.HOSTILE[:4])
+    p = rng.dirichlet(np.ones(4), 200)
+    group = np.array(names)[rng.integers(0, 4, 200)]
+    y = np.array(names)[(p.cumsum(axis=1) < rng.random((200, 1))).sum(axis=1)]
+    options: dict[str, Any] = {"by": {names[0]: group}, "features": {names[1]: group}, "n_resamples": 39}
+    found = tc.evaluate(y, p, labels=names, task="ordered", name=names[2], advise=True, **options)
+    write_report(found, tmp_path / "page.html", title=names[3], intro=names[0])
+    browser.open(tmp_path / "page.html")
+    shown = browser.run("[...document.querySelectorAll('#view option')].map(o => o.textContent)")
+    assert [f"{clean(name)} or below" for name in names[:3]] == shown[:3]
+    browser.run("document.querySelectorAll('details').forEach(node => { node.open = true; })")
+    browser.settle()
+    text = browser.run("document.body.textContent")
+    assert all(clean(name) in text for name in names)
     assert browser.run("window.hit === undefined && document.querySelectorAll('img').length === 0")
     assert browser.run("document.querySelectorAll('script').length") == 4
     assert browser.complaints() == []
