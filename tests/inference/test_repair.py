@@ -135,3 +135,9 @@ def test_files_that_are_no_maps_are_refused(tmp_path):
 def test_few_rows_get_no_advice():
     with pytest.raises(ValueError, match="at least 100 rows are needed, got 40"):
         tc.monitor().advise([0, 1] * 20, [0.2, 0.7] * 20)
+
+
+def test_no_map_is_advised_because_a_rare_event_has_not_come():
+    """One event is expected, and a map that calls it impossible gains a little in every row."""
+    p = expit(np.random.default_rng(0).normal(-5, 1, 120))
+    assert 1 < p.sum() < 1.5 and tc.monitor().advise(np.zeros(120, int), p).best == "none"

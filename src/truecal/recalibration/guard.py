@@ -14,13 +14,10 @@ from truecal.core.arrays import on_cpu
 from truecal.core.data import as_array
 from truecal.core.losses_by_label import squares
 from truecal.core.result import Result
-from truecal.inference.mean_losses import loss_values, mean_interval
-from truecal.inference.repair import LEAST_PROBABILITY
+from truecal.inference.repair import gain_of, nats
 from truecal.recalibration.base import Float64s, Floats, Recalibrator, on_host
 
 FOLDS = 5
-ONE_STANDARD_ERROR = 0.6827
-"""The level of an interval of one standard error."""
 
 
 @final
@@ -61,17 +58,10 @@ class Guard(Result):
 def judge(name: str, y: NDArray[Any], before: Floats, after: Floats, weight: Any = None) -> Guard:
     """The guard of predictions of rows that a map was not fitted on; y holds column indices."""
     before, after = (np.asarray(on_host(p), dtype=np.float64) for p in (before, after))
-    nats, brier = (
-        mean_interval(loss_values(y, before, after, loss), weight, None, ONE_STANDARD_ERROR)
-        for loss in (_nats, squares)
-    )
-    # the ends that decide; they count surprises that have not come, such as an event that a map calls impossible
-    errors = nats.estimate - nats.low, brier.high - brier.estimate
-    return Guard(name, nats.estimate, errors[0], brier.estimate, errors[1], len(y))
-
-
-def _nats(p: Any) -> Any:
-    return -np.log(np.maximum(p, LEAST_PROBABILITY))
+    gain, brier = (gain_of(y, before, after, loss, weight) for loss in (nats, squares))
+    # the ends that decide
+    errors = gain.estimate - gain.low, brier.high - brier.estimate
+    return Guard(name, gain.estimate, errors[0], brier.estimate, errors[1], len(y))
 
 
 def unseen(estimator: Recalibrator, X: Any, y: Any, weight: Any = None) -> Float64s:
