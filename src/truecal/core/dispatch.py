@@ -41,8 +41,9 @@ class Dispatch:
     """The same for a stream: from so many reports on, those that came and those known to come."""
     compiled_rows: int = 1 << 26
     """From so many reports of a file on, its rows are checked and looked at in one compiled pass."""
-    compiled_draws: int = 1 << 25
-    """From so many labels on, draws of the calibration test are made and counted in compiled loops."""
+    compiled_draws: int = 25_000_000
+    """From so many labels on, draws of the calibration test are made and counted in compiled loops: also the 99 draws
+    of the most rows that it takes."""
     device_numbers: int = 1 << 26
     """On a GPU, so many reports are sorted at one time, and a quarter as many rows written out in float64."""
 
