@@ -69,3 +69,10 @@ def test_the_test_and_the_evaluation_print_the_same_gap(kind, sharpen):
     line = next(line for line in repr(found).split("\n") if line.startswith("  gap"))
     assert line.split(maxsplit=1)[1].replace(" points", "") in test.sentence.replace(" points", "")
     assert shown.standing.pvalue == found.test.pvalue == test.pvalue
+
+
+def test_a_test_that_too_few_rows_leave_out_says_so() -> None:
+    """The reason of survival predictions was the null hypothesis."""
+    y, p, options = worlds.arguments("survival", 6)
+    found = tc.evaluate(y, p, **options)
+    assert found.test is None and any("not tested: a test needs at least" in note for note in found.notes)

@@ -53,7 +53,7 @@ def label_test(
             continue
         own = (np.arange(view.rows), view.rows) if clusters is None else clusters
         tests.append(cluster_test(view, own, draws(view), seed, level))
-        drawn = ROW_SIGNS if clusters is None else tests[j].null
+        drawn = ROW_SIGNS if clusters is None and tests[j].n_resamples else tests[j].null
     raw = [test.pvalue for test in tests]
     corrected, worst = holm(raw), int(np.argmin(raw))
     joined = replace(
