@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.cells import Piece
+from ..core.dispatch import DISPATCH
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable, TableSums, table_sums
@@ -53,7 +54,8 @@ class SampleCells:
         """The cells where tables should read them: tables would have to make the same, or they are made already; but
         one long view is read faster, and in less memory, by value."""
         sample = self.sample
-        if sample.tensors or self.recomputed:
+        few = self.rule.fixed and sample.views > 1 and sample.rows <= DISPATCH.few_rows  # summed without cells
+        if sample.tensors or self.recomputed or few:
             return None
         long = sample.views == 1 and sample.rows >= _LONG
         wanted = self.ties == "row" or not sample.plain or ("_kept" in vars(self) and not long)

@@ -15,6 +15,7 @@ from ..core.arrays import compiled_loops
 from ..core.averages import FORM_BLOCK
 from ..core.cells import BinCells, KernelCells, Piece
 from ..core.dispatch import Dispatch
+from ..core.edges import interval_index
 from ..core.rules import BinningRule
 from ..core.sample import Sample
 from ..core.table import BinTable, PointBlock, PointSums
@@ -155,12 +156,7 @@ class Builder:
             yield from self.general_tables(columns)
             return
         if rule.fixed and self.few_rows:
-            rule.refuse_outside(self.sample.seen, self.sample.reports)
-            reports, came, tables = self._own_reports(columns), self._came(columns, slice(None)), []
-            for c, edges in enumerate(self.edges):
-                sums = kernels.few_row_cells(reports, came, edges, squares=self.squares)
-                tables.append(self.table(c, sums, np.zeros_like(sums[2]), edges=edges))
-            yield tuple(tables)
+            yield self._few_interval_tables(columns)
             return
         marked = self._marked_reports(columns)
         reports = self._own_reports(columns)
@@ -302,8 +298,25 @@ class Builder:
     # -- weights, real outcomes, row order, vectors: the cells that inference uses -------------------------------------
 
     def general_tables(self, columns: slice) -> Iterator[Tables]:
-        """Tables from the one generator of cells."""
-        return self.piece_tables(self.rule.pieces(self.sample.seen, self.ties, columns))
+        """Tables from the one generator of cells, or of fixed intervals where views have few rows."""
+        rule = self.rule
+        if rule.fixed and not rule.per_view and not self.sample.joint and self.few_edges and self.few_rows:
+            return iter((self._few_interval_tables(columns),))
+        return self.piece_tables(rule.pieces(self.sample.seen, self.ties, columns))
+
+    def _few_interval_tables(self, columns: slice) -> Tables:
+        """Tables of many views with few rows each over fixed intervals."""
+        sample, rule = self.sample, self.rule
+        rule.refuse_outside(sample.seen, sample.reports)
+        reports, weighted, tables = self._own_reports(columns), sample.weights is not None, []
+        parts = list(self._row_sums(columns, slice(None)).reshape(5, *reports.shape))[: 5 if weighted else 4]
+        shares = None if sample.shares is None else sample.shares[columns]
+        for c, edges in enumerate(self.edges):
+            cell = interval_index(reports, edges)
+            sums = kernels.sums_by_view(cell, parts, len(reports), len(edges) - 1)
+            more = {"weight_sq": sums[4] if weighted else None, "edges": edges, "shares": shares}
+            tables.append(self.table(c, sums[:4], np.zeros_like(sums[2]), **more))
+        return tuple(tables)
 
     def piece_tables(self, pieces: Iterable[Piece]) -> Iterator[Tables]:
         """The tables of pieces, a few views at a time: those of several small pieces where all have the same bins."""
@@ -330,19 +343,21 @@ class Builder:
 
     def _bin_tables(self, pieces: Sequence[tuple[BinCells, slice]]) -> Tables:
         """The tables of consecutive views over the same bins, which hold other rows in each piece."""
-        cells, weighted, found = pieces[0][0], self.sample.weights is not None, []
+        cells, weighted = pieces[0][0], self.sample.weights is not None
         columns = slice(pieces[0][1].start, pieces[-1][1].stop)
-        views = columns.stop - columns.start
-        for each, part in pieces:
-            width = part.stop - part.start
-            found.append(each.sums_of(partial(self._row_sums, part), 5 * width).reshape(-1, 5, width))
-        atoms = found[0] if len(found) == 1 else np.concatenate(found, axis=2)
+        views, rows = columns.stop - columns.start, self.sample.rows
+        if len(pieces) == 1:
+            atoms = cells.sums_of(partial(self._row_sums, columns), 5 * views).reshape(-1, 5, views)
+        else:  # of a view each
+            parts = list(self._row_sums(columns, slice(None)).reshape(5, views, rows))
+            place = np.stack([each.atom for each, _ in pieces])
+            atoms = np.moveaxis(kernels.sums_by_view(place, parts, views, len(cells.sizes)), -1, 0)
         weight, _, residual, own, weight_sq = np.moveaxis(atoms, 1, 0)
-        atoms = atoms.reshape(len(atoms), -1)
+        flat = atoms.reshape(len(atoms), -1)
         shares = None if self.sample.shares is None else self.sample.shares[columns]
         edges, tables = () if self.rule.open or not self.few_edges else self.edges, []
         for c, bins in enumerate(cells.bins):
-            sums = bins.table(atoms).reshape(5, views, -1)
+            sums = bins.table(flat).reshape(5, views, -1)
             variance, of_weight = np.zeros_like(sums[0]), None
             if bins.split:
                 variance = bins.placed(bins.tie_variance(residual, own, cells.sizes))

@@ -106,13 +106,6 @@ def few_row_segments(ordered: Array, came: Array, cuts: Array, *, ties: str, squ
     return RunSums(moved, sums_by_view(cell, (None, *parts), views, width), *blocks)
 
 
-def few_row_cells(reports: Array, came: Array, edges: Array, *, squares: bool = False) -> Array:
-    """Sums of many views (V, n) with few rows each over fixed intervals: (3 or 4, V, m)."""
-    residual = reports.astype(np.float64) - came
-    parts = [None, came, residual, np.square(residual)][: 3 + squares]
-    return sums_by_view(interval_index(reports, edges), parts, len(reports), len(edges) - 1)
-
-
 def sums_by_view(cell: Array, parts: Sequence[Array | None], views: int, cells: int) -> Array:
     """Sums of values (V, n) by view and cell; None counts rows."""
     flat = (cell + cells * np.arange(views)[:, None]).ravel()
