@@ -287,6 +287,18 @@ def test_a_tolerated_gap_passes_however_many_rows_there_are():
     assert tc.calibration_test(y, two, error="classwise", n_resamples=99, max_gap=3).passed
 
 
+def test_a_tolerance_that_looks_like_a_share_is_explained():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(0.2, 0.8, 300)
+    y = rng.random(300) < u
+    about: Any = {"error": "binary", "n_bins": 5, "n_resamples": 99}
+    unit = " The limit is in percentage points: 5 for five points."
+    assert tc.calibration_test(y, u, max_gap=0.05, **about).sentence.endswith("take more rows." + unit)
+    assert tc.calibration_test(y, u**4, max_gap=0.05, **about).sentence.endswith("exceeds 0.05 points." + unit)
+    assert unit not in tc.calibration_test(y, u, max_gap=0.5, **about).sentence
+    assert unit not in tc.calibration_test(y, u, max_gap=0, **about).sentence
+
+
 @pytest.mark.parametrize("wrong", [-1, 100, "3", True, float("nan")])
 def test_a_tolerance_is_a_number_of_points(wrong):
     with pytest.raises(ValueError, match="max_gap must be points from 0 to 100"):

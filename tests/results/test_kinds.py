@@ -125,6 +125,17 @@ def test_the_test_of_labels_is_the_smallest_corrected_pvalue(tags):
         tc.calibration_test(y, off, error="labelwise", n_bins=5)
 
 
+def test_many_labels_get_enough_draws_to_reject():
+    """999 draws of 60 labels would give p ≥ 0.06 after the correction, however wrong a label is."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.6, (200, 60))
+    y = rng.random((200, 60)) < p
+    p[:, 0] += 0.35
+    test = tc.calibration_test(y, p, error="labelwise")
+    assert test.verdict == "no" and test.n_resamples == 2400
+    assert tc.calibration_test(y, p, error="labelwise", n_resamples=999).verdict == "untested"
+
+
 def test_holm_corrects_by_what_is_left():
     from truecal.inference.label_tests import holm
 

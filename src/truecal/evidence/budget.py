@@ -20,16 +20,6 @@ _EXACT, _BAND = 2e-6, 2e-8  # per prediction of a diagram: the exact distributio
 _PATIENCE = 10  # how far the fewest draws may exceed the plan where they are all there is
 
 
-def fewest_draws(models: int, level: float) -> int:
-    """Draws with which a p-value, corrected for so many models, can fall to half of what rejects.
-
-    >>> from truecal.evidence.budget import fewest_draws
-    >>> fewest_draws(1, .95), fewest_draws(11, .95)
-    (99, 440)
-    """
-    return max(FEWEST_DRAWS, min(10 * MOST_DRAWS, round(2 * models / (1 - level))))
-
-
 @dataclass(frozen=True)
 class Plan:
     """What one model may spend: exactly `draws` on everything, or about `seconds` on each part when draws is None."""

@@ -15,8 +15,9 @@ from ..core.words import p_text, points_text
 from ..inference.calibration_result import CalibrationTest
 from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of
 from ..inference.label_tests import label_test, one_view
+from ..inference.omnibus import fewest_draws
 from ..kinds.named_errors import COMPOSED
-from .budget import Plan, fewest_draws
+from .budget import Plan
 
 
 @dataclass(frozen=True)

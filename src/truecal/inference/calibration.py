@@ -39,7 +39,7 @@ from .null import (
     snapped,
     standardised,
 )
-from .omnibus import MOST_PLANNED, omnibus_test, planned_draws
+from .omnibus import MOST_PLANNED, fewest_draws, omnibus_test, planned_draws
 from .sign_flips import cluster_test
 
 ALONE = "no two rows share a bin, so that p = 1 whatever the outcomes are; take fewer bins"
@@ -75,7 +75,8 @@ def calibration_test(
     are tested together through the largest U over its null rms. Labels drawn from the whole of p_i are calibrated in
     full; the result states its null. Bare (outcomes, reports) need `sampler`, a function of a
     numpy Generator that returns outcomes. With error="labelwise" each label is tested by itself, and the p-value is the
-    smallest, corrected by Holm's method: labels of a row may depend on each other in any way.
+    smallest, corrected by Holm's method: labels of a row may depend on each other in any way. More than 25 labels take
+    more draws, so that the corrected p-value can reject.
 
     Rows must be independent, or `groups` gives each its cluster: signs of whole clusters are then flipped, over level,
     slope, bins, temperature and class frequencies. With `overlap=h` rows are in time order and the outcomes of h
@@ -121,6 +122,8 @@ def calibration_test(
         if n_bins is not None or sampler is not None:
             raise ValueError("n_bins and sampler cannot be used: labels are tested one by one, each by several forms")
         sample = sample.on_host()
+        if n_resamples is None:
+            draws = max(draws, fewest_draws(sample.views, level))
         names = [metric.property.view_name(j) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters, metric.property.noun)
     elif clusters is not None:

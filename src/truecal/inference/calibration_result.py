@@ -192,12 +192,13 @@ class CalibrationTest(Result):
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
             return f"undecided: {self.null}" if not self.n_resamples else self.standing.words
         limit = f"{self.max_gap:g} points"
+        unit = " The limit is in percentage points: 5 for five points." if 0 < self.max_gap < 0.5 else ""
         if self.note:
-            return f"The gap cannot be compared with {limit}: its interval is {self.note}."
+            return f"The gap cannot be compared with {limit}: its interval is {self.note}.{unit}"
         gap = f"The gap of {points_text(self.gap)} points [{points_text(self.low)}, {points_text(self.high)}]"
         if self.passed is None:
-            return f"{gap} may be below or above {limit}: take more rows."
-        return f"{gap} {'is at most' if self.passed else 'exceeds'} {limit}."
+            return f"{gap} may be below or above {limit}: take more rows.{unit}"
+        return f"{gap} is at most {limit}." if self.passed else f"{gap} exceeds {limit}.{unit}"
 
     def __repr__(self) -> str:
         some = "" if self.tested == self.n_samples else f" ({self.tested} of them, chosen at random)"

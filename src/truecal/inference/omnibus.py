@@ -34,6 +34,16 @@ def planned_draws(sample: Sample, seconds: float = 1.0) -> int:
     return int(min(MOST_PLANNED, max(FEWEST_PLANNED, seconds / cost)))
 
 
+def fewest_draws(models: int, level: float) -> int:
+    """Draws with which a p-value, corrected for so many models, can fall to half of what rejects.
+
+    >>> from truecal.inference.omnibus import fewest_draws
+    >>> fewest_draws(1, .95), fewest_draws(11, .95)
+    (99, 440)
+    """
+    return max(FEWEST_PLANNED, min(10 * MOST_PLANNED, round(2 * models / (1 - level))))
+
+
 def omnibus_test(
     sample: Sample,
     draws: int,

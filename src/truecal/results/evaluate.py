@@ -17,10 +17,11 @@ from ..core.result import on_one_line
 from ..core.rules import BinCounts, read_bins
 from ..core.types import Array, Groups
 from ..core.words import IS_OUTCOME
-from ..evidence.budget import MOST_REPORTS, Plan, fewest_draws
+from ..evidence.budget import MOST_REPORTS, Plan
 from ..evidence.evidence import Evidence
 from ..evidence.memory import Settings, measure
 from ..inference.checks import check_bins, check_draws, check_groups, check_level, take_clusters
+from ..inference.omnibus import fewest_draws
 from ..kinds.images import dense_rows
 from ..kinds.inputs import Inputs, Progress, Task, check_by, group_numbers, one_to_one, read_inputs
 from .assembly import judge_subgroups, make_evaluation
