@@ -136,6 +136,19 @@ def test_many_labels_get_enough_draws_to_reject():
     assert tc.calibration_test(y, p, error="labelwise", n_resamples=999).verdict == "untested"
 
 
+def test_a_model_is_calibrated_only_if_no_single_label_allows_a_large_gap():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.9, (400, 8))
+    y = rng.random((400, 8)) < p
+    found = tc.evaluate(y, p, labels=list("abcdefgh"), n_resamples=199)
+    test = tc.calibration_test(y, p, labels=list("abcdefgh"), error="labelwise", n_resamples=199)
+    assert found.gap.high < 10 < max(view.gap.high for view in found.views)
+    worst = max(found.views, key=lambda view: view.gap.high)
+    assert found.standing.words.endswith(f"points ({worst.name})") and found.standing.answer == "undecided"
+    assert f"points ({worst.name})." in found.explain()
+    assert test.standing.words == found.standing.words
+
+
 def test_holm_corrects_by_what_is_left():
     from truecal.inference.label_tests import holm
 

@@ -228,6 +228,11 @@ MORE = "a gap of up to 26 points"
             Standing("not rejected", 0.4, allows=26.2, rows="20 rows"),
             "undecided: 20 rows allow a gap of up to 26 points",
         ),
+        (
+            Standing("not rejected", 0.4, allows=5.4, rows="400 rows", widest=("sports", 13.2)),
+            "undecided: 400 rows allow a gap of up to 13 points (sports)",
+        ),
+        (Standing("not rejected", 0.4, allows=5.4, widest=("sports", 9.2)), "yes (p = 0.40)"),
         (Standing("not rejected", 0.4), "undecided: too few rows"),
         (Standing("too few rows"), "undecided: too few rows"),
         (Standing("untested"), "untested"),

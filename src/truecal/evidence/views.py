@@ -13,7 +13,7 @@ from ..core.sample import Sample
 from ..core.types import Groups
 from ..core.words import p_text, points_text
 from ..inference.calibration_result import CalibrationTest
-from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of
+from ..inference.gaps import Gap, agreeing, gap_interval, gap_text, gaps_of, widest
 from ..inference.label_tests import label_test, one_view
 from ..inference.omnibus import fewest_draws
 from ..kinds.named_errors import COMPOSED
@@ -97,7 +97,7 @@ def tested_views(
     plan = replace(plan, fewest=max(plan.fewest, fewest_draws(sample.views, level)))
     names = [view.name for view in views]
     test, corrected = label_test(sample, lambda view: plan.test(view), seed, names, level, clusters, noun)
-    return test, [
+    return replace(test, widest=widest(names, [view.gap for view in views])), [
         replace(
             view,
             gap=agreeing(view.gap, p <= 1 - level, detail.low),

@@ -17,14 +17,15 @@ from ..core.rules import BinCounts, bins_text
 from ..core.sample import Sample
 from ..core.types import Groups
 from ..kinds import TopPredictions
+from ..kinds.named_errors import COMPOSED
 from ..kinds.own_levels import own_levels
 from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .calibration_result import FEWEST, CalibrationTest, FormDetail
 from .checks import check_draws, check_groups, check_level, read_error, shown_bins
-from .gaps import agreeing, gaps_of
+from .gaps import agreeing, gaps_of, widest
 from .joint import critical
-from .label_tests import label_test
+from .label_tests import label_test, one_view
 from .level_tests import OWN, own_test
 from .null import (
     BERNOULLI,
@@ -124,8 +125,12 @@ def calibration_test(
         sample = sample.on_host()
         if n_resamples is None:
             draws = max(draws, fewest_draws(sample.views, level))
-        names = [metric.property.view_name(j) for j in range(sample.views)]
+        given = None if labels is None else list(map(on_one_line, labels))
+        names = [metric.property.view_name(j, given) for j in range(sample.views)]
         found, _ = label_test(sample, lambda _: draws, seed, names, level, clusters, metric.property.noun)
+        each = [one_view(sample, j) for j in range(sample.views)]
+        gaps = [gaps_of(COMPOSED["binary"], view, level, clusters, direction=False)[0] for view in each]
+        found = replace(found, widest=widest(names, gaps))
     elif clusters is not None:
         found = cluster_test(
             sample, clusters, draws, seed, level, None if labels is None else list(map(on_one_line, labels))

@@ -40,11 +40,15 @@ class Standing:
     """Whether the interval of the gap excludes 0, so that the gap is the reason."""
     rows: str = "these rows"
     """How many rows there are, such as "20 rows"."""
+    widest: tuple[str, float] | None = None
+    """Of labels that are tested one by one, the one with the largest upper end of its gap, and that end."""
 
     @property
     def answer(self) -> Literal["yes", "no", "undecided", "untested"]:
-        """The answer to "calibrated?": undecided where the data allow a gap of more than `TOLERABLE` points."""
-        if self.state == "not rejected" and self.allows is not None and self.allows <= TOLERABLE:
+        """The answer to "calibrated?": undecided where the data allow a gap of more than `TOLERABLE` points,
+        of one label or of all."""
+        most = 0.0 if self.widest is None else self.widest[1]
+        if self.state == "not rejected" and self.allows is not None and max(self.allows, most) <= TOLERABLE:
             return "yes"
         if self.state in ("untested", "too few draws"):
             return "untested"
@@ -66,7 +70,14 @@ class Standing:
             return self.state if self.state == "too few draws" else ""
         if self.allows is None:
             return "too few rows"
-        return f"{self.rows} allow a gap of up to {points_text(self.allows)} points"
+        return f"{self.rows} allow a gap of up to {self.up_to}"
+
+    @property
+    def up_to(self) -> str:
+        """The gap that keeps the question open, such as "13 points (label 15)"."""
+        if self.widest is not None and self.allows is not None and self.allows <= TOLERABLE:
+            return f"{points_text(self.widest[1])} points ({self.widest[0]})"
+        return f"{points_text(self.allows)} points"
 
     @property
     def words(self) -> str:
@@ -138,6 +149,8 @@ class CalibrationTest(Result):
     """Where the forms that reject are about the gap that is printed, that gap is at least so many points; else 0."""
     reason: str = ""
     """Where the test rejects, the strongest violation with its own number of points."""
+    widest: tuple[str, float] | None = None
+    """Of labels that are tested one by one, the one with the largest upper end of its gap, and that end."""
 
     @property
     def floor(self) -> float:
@@ -172,7 +185,7 @@ class CalibrationTest(Result):
         elif not self.settled and self.floor > 1 - self.level:  # draws stop early only where p is large
             state = "too few draws"
         rows = f"{self.n_samples} rows"
-        found = Standing(state, self.pvalue, self.at_floor, self.reason, rows=rows)
+        found = Standing(state, self.pvalue, self.at_floor, self.reason, rows=rows, widest=self.widest)
         if self.gap is None and self.n_samples >= FEWEST:  # an error without a gap: the p-value alone decides
             return replace(found, allows=0.0, seen=True)
         if self.note or self.low is None or self.high is None or self.high != self.high:

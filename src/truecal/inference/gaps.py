@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack, final, overload
 
@@ -130,6 +131,12 @@ def agreeing(gap: Gap, rejected: bool, low: float) -> Gap:
         return replace(gap, low=min(gap.low, 0.0), high=max(gap.high, 0.0), direction=word)
     low = gap.low if gap.low > 0 else max(gap.low, low)
     return replace(gap, points=max(gap.points, low), low=low, high=max(gap.high, low))
+
+
+def widest(names: Sequence[str], gaps: Sequence[Gap]) -> tuple[str, float] | None:
+    """The label with the largest upper end of its gap, among intervals that can be trusted."""
+    ends = [(name, gap.high) for name, gap in zip(names, gaps, strict=True) if not gap.note and gap.high == gap.high]
+    return max(ends, key=lambda end: end[1], default=None)
 
 
 def direction_of(metric: CalibrationError, sample: Sample, groups: Groups | None) -> MeanGap | None:

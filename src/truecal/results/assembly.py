@@ -75,6 +75,7 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
         if gap is not None and not gap.note and gap.high == gap.high:
             about = {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS}
         if test is not None and gap is not None:
+            about["widest"] = test.widest
             test = replace(test, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
         rows = f"{count_text(found.n_samples)} {found.about.row_word.replace('samples', 'rows')}"
         standing = replace(standing, rows=rows, **about)

@@ -42,9 +42,8 @@ def _rest(found: Evaluation) -> tuple[str, ...]:
     if standing.answer == "undecided":
         if standing.allows is None:
             return (f"{rows} are too few to tell whether its probabilities can be trusted.", "Collect more rows.")
-        most = points_text(standing.allows)
         return (
-            f"{rows} cannot tell whether its probabilities can be trusted: they may be off by up to {most} points.",
+            f"{rows} cannot tell whether its probabilities can be trusted: they may be off by up to {standing.up_to}.",
             "Collect more rows before anyone relies on them.",
         )
     if standing.answer == "yes":
