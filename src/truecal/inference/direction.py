@@ -42,6 +42,8 @@ CLEAR = 0.05
 FEW_CLUSTERS = 10.0
 """With fewer effective clusters, (Σ size)²/Σ size², no direction is named: one of them may be all there is to see."""
 NO_DIRECTION = "no clear direction"
+_SPREADS = {"over-confident": "too extreme", "under-confident": "too moderate"}
+_ABOUT_RIGHT = 2.0  # points, of a mean beside which only the spread is named
 _MANY = 1000  # this many rows' worth of variance, and the normal distribution is good enough
 _SURPRISES = 20  # so many expected, Σ u(1 − u), and the t test of the level can be trusted
 _MANY_CLUSTERS = 30  # this many clusters expected to hold a surprise, and their spread can be trusted
@@ -124,13 +126,23 @@ class MeanGap(Result):
 
     @property
     def sized(self) -> str:
-        """The direction with its size, "too high by 8.5 points"; empty where none is clear."""
+        """The direction with its size; empty where none is clear.
+
+        >>> from truecal.inference.direction import MeanGap
+        >>> MeanGap(.085, .01, .278, .193, False, 99, 1e-9).sized
+        'too high by 8.5 points'
+        >>> MeanGap(-.003, .01, .474, .477, False, 99, .8, spread_pvalue=1e-9, extreme=1.0).sized
+        'about right on average, but too extreme'
+        """
         shown = abs(round(100 * self.mean_report, 1) - round(100 * self.mean_outcome, 1))  # so that digits add up
         found, size = self.direction, f" by {shown:.1f} points"
         if self.confidence:
             return found.spread and found.spread + size
         level = found.level and found.level + ("" if self.place else size)
-        return " and ".join(filter(None, (level, found.spread)))
+        spread = _SPREADS.get(found.spread, "")
+        if spread and not level and shown <= _ABOUT_RIGHT:
+            return f"about right on average, but {spread}"
+        return " and ".join(filter(None, (level, spread)))
 
     def __repr__(self) -> str:
         names = ("mean confidence", "accuracy") if self.confidence else ("mean prediction", "mean outcome")
