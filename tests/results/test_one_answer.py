@@ -76,3 +76,16 @@ def test_a_test_that_too_few_rows_leave_out_says_so() -> None:
     y, p, options = worlds.arguments("survival", 6)
     found = tc.evaluate(y, p, **options)
     assert found.test is None and any("not tested: a test needs at least" in note for note in found.notes)
+
+
+def test_a_no_without_a_direction_names_what_is_wrong():
+    """Of twelve images no mean is clear: the headline had neither a direction nor a reason, beside classes with one."""
+    rng = np.random.default_rng(0)
+    z = 1.5 * rng.normal(size=(12, 3, 16, 16))
+    odds, sharp = np.exp(z), np.exp(1.8 * z)
+    y = ((odds / odds.sum(1, keepdims=True)).cumsum(1) < rng.random((12, 1, 16, 16))).sum(1)
+    found: Any = tc.evaluate(y, sharp / sharp.sum(1, keepdims=True), n_resamples=199)
+    assert found.direction.sized == "" and {view.gap.direction for view in found.views} == {"over-confident"}
+    assert found.standing.answer == "no" and found.gap.low > 0
+    assert found.standing.words.split("): ")[1].startswith("over-confident")
+    assert "What is off: over-confident" in found.explain() and "over-confident" in found.verdict.calibration

@@ -37,7 +37,7 @@ class Standing:
     allows: float | None = None
     """The upper end of the interval of the gap in points, where it can be trusted."""
     seen: bool = False
-    """Whether the interval of the gap excludes 0, so that the gap is the reason."""
+    """Whether the interval of the gap excludes 0 and a direction is clear, so that no reason is needed."""
     rows: str = "these rows"
     """How many rows there are, such as "20 rows"."""
     widest: tuple[str, float] | None = None

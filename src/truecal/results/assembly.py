@@ -73,7 +73,8 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
                 direction = replace(direction, clear=0.0)
         gap, about = gaps.get(shown), dict[str, Any]()
         if gap is not None and not gap.note and gap.high == gap.high:
-            about = {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS}
+            seen = gap.low > 0 and gap.name != OWN_LEVELS and bool(direction.sized)
+            about = {"allows": gap.high, "seen": seen}
         if test is not None and gap is not None:
             about["widest"] = test.widest
             test = replace(test, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
