@@ -92,7 +92,7 @@ CLAIMS = (
         {},
         ("perfect, interpolated", {}),
     ),
-    Claim("Those with 0.7 of the spread are, at 300 rows", "≥ 0.8", "forecasts", "spread × .7", {"n": "300"}),
+    Claim("Forecasts of 0.7 of the spread are rejected (300 rows)", "≥ 0.8", "forecasts", "spread × .7", {"n": "300"}),
     Claim(
         "All intervals of segments hold, for sharp predictions",
         "≥ 0.94",
@@ -134,7 +134,7 @@ CLAIMS = (
         ("promise broken", BEFORE),
     ),
     Claim(
-        "Of models that are alike, one predicts better",
+        "One of several equally good models is said to predict better",
         "≤ 0.05",
         "which-predicts-better",
         "one called better",
@@ -142,7 +142,7 @@ CLAIMS = (
         ("one called better, t interval", {}),
     ),
     Claim(
-        "Of models as far off, one is closer to calibrated (1 to 5 rows differ)",
+        "One of two models equally far off in 1 to 5 rows is called closer to calibrated",
         "≤ 0.05",
         "few-rows-differ",
         "one is called closer to calibrated",
@@ -151,7 +151,7 @@ CLAIMS = (
     Claim("A 95% interval contains the raw error", "≥ 0.93", "error-intervals", "coverage", NOW),
     Claim("The test finds a gap with `rows_needed` rows", "≥ 0.8", "rows-needed", "power, .8 wanted", NOW),
     Claim(
-        "A wrong level is named, right on average",
+        "A level is named for a model that is right on average",
         "≤ 0.05",
         "directions",
         "level named",
