@@ -89,3 +89,11 @@ def test_a_no_without_a_direction_names_what_is_wrong():
     assert found.standing.answer == "no" and found.gap.low > 0
     assert found.standing.words.split("): ")[1].startswith("over-confident")
     assert "What is off: over-confident" in found.explain() and "over-confident" in found.verdict.calibration
+
+
+@pytest.mark.parametrize("kind", ["binary", "multilabel"])
+def test_a_table_for_a_paper_has_few_numbers_and_the_bins_of_ece(kind):
+    y, p, options = worlds.arguments(kind, 200)
+    heads = tc.evaluate(y, p, n_resamples=99, **options).to_markdown().split("\n")[0]
+    ece = "ECE (15 bins) | " if kind == "binary" else ""
+    assert heads == f"| model | gap | interval | p | Brier | {ece}n |"

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from ..core.data import shown
 from ..core.result import Result
+from ..core.rules import bins_text
 from ..core.tables import Head, latex, markdown
 from .columns import Row, columns_at, texts
 
@@ -71,7 +72,9 @@ class Measurement(Result, ABC):
 
 
 def paper_table(rows: Sequence[Row]) -> tuple[list[Head], list[list[str]]]:
-    """The heads and rows of a table for a paper."""
+    """The heads and rows of a table for a paper; ECE has its number of bins where all models have the same."""
     columns = columns_at(rows, "paper")
-    heads = [Head("model", False), *(Head(column.title, column.right) for column in columns)]
+    bins = {row.model.row(row.model.ece_name).n_bins for row in rows if row.model.ece_name is not None}
+    titles = {"ece": f"ECE ({bins_text(bins.pop())})"} if len(bins) == 1 and None not in bins else {}
+    heads = [Head("model", False), *(Head(titles.get(column.name, column.title), column.right) for column in columns)]
     return heads, [[row.model.name, *cells] for row, cells in zip(rows, texts(rows, columns, "paper"), strict=True)]
