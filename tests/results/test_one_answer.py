@@ -71,6 +71,17 @@ def test_the_test_and_the_evaluation_print_the_same_gap(kind, sharpen):
     assert shown.standing.pvalue == found.test.pvalue == test.pvalue
 
 
+@pytest.mark.parametrize(("kind", "error"), [("binary", None), ("multilabel", "labelwise"), ("top", None)])
+def test_the_test_and_the_evaluation_give_the_same_reason(kind, error):
+    """Of 20 rows no direction is clear."""
+    y, p, options = worlds.arguments(kind, 20, sharpen=1.8, seed=7)
+    given = (None, tc.TopPredictions(y, p)) if kind == "top" else (y, p)
+    found: Any = tc.evaluate(*given, **options)
+    test: Any = tc.calibration_test(*given, error=error, labels=options.get("labels"))
+    assert found.standing.words == test.standing.words == found.test.standing.words
+    assert test.standing.answer == "no" and ": " in test.standing.words
+
+
 def test_a_test_that_too_few_rows_leave_out_says_so() -> None:
     """The reason of survival predictions was the null hypothesis."""
     y, p, options = worlds.arguments("survival", 6)

@@ -23,6 +23,7 @@ from ..sums.errors import CalibrationError
 from .binned_sample import BinnedSample
 from .calibration_result import FEWEST, CalibrationTest, FormDetail
 from .checks import check_draws, check_groups, check_level, read_error, shown_bins
+from .direction import NO_DIRECTION
 from .gaps import agreeing, gaps_of, widest
 from .joint import critical
 from .label_tests import label_test, one_view
@@ -178,7 +179,9 @@ def with_gap(
     (gap,) = gaps_of(metric, sample, level, clusters, direction)
     if test.n_resamples and test.floor <= 1 - level:
         gap = agreeing(gap, test.pvalue <= 1 - level, test.low_gap)
-    return replace(test, max_gap=max_gap, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
+    word = "" if gap.direction in ("no direction", NO_DIRECTION) else gap.direction
+    about: dict[str, Any] = {"gap": gap.points, "low": gap.low, "high": gap.high, "note": gap.note, "direction": word}
+    return replace(test, max_gap=max_gap, **about)
 
 
 def u_test(
@@ -199,7 +202,7 @@ def u_test(
         low = frozen.parts[best].gap * (1 - float(np.sqrt(np.clip(ratio, 0.0, 1.0))))
     bins, rows, name = shown_bins(frozen.error), frozen.sample.rows, details[best].name
     about = (pvalue, name, null, bins, draws, details, rows, rows, frozen.error.symbol)
-    return CalibrationTest(*about, level=level, low_gap=max(low, 0.0), reason=name)
+    return CalibrationTest(*about, level=level, low_gap=max(low, 0.0))
 
 
 def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str]:

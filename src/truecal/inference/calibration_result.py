@@ -151,6 +151,8 @@ class CalibrationTest(Result):
     """Where the test rejects, the strongest violation with its own number of points."""
     widest: tuple[str, float] | None = None
     """Of labels that are tested one by one, the one with the largest upper end of its gap, and that end."""
+    direction: str = ""
+    """The direction of the gap, where one is clear."""
 
     @property
     def floor(self) -> float:
@@ -190,7 +192,8 @@ class CalibrationTest(Result):
             return replace(found, allows=0.0, seen=True)
         if self.note or self.low is None or self.high is None or self.high != self.high:
             return found
-        return replace(found, allows=self.high, seen=self.low > 0 and self.name != OWN_LEVELS)
+        seen = self.low > 0 and self.name != OWN_LEVELS and self.direction != ""
+        return replace(found, allows=self.high, seen=seen)
 
     @property
     def verdict(self) -> Literal["yes", "no", "undecided", "untested"]:

@@ -72,12 +72,12 @@ def judged(evaluations: Mapping[Name, Evaluation], level: float) -> dict[Name, E
                 views = tuple([v if v.pvalue is not None else _not_rejected(v) for v in views])
                 direction = replace(direction, clear=0.0)
         gap, about = gaps.get(shown), dict[str, Any]()
+        word = direction.word if direction.sized else ""
         if gap is not None and not gap.note and gap.high == gap.high:
-            seen = gap.low > 0 and gap.name != OWN_LEVELS and bool(direction.sized)
-            about = {"allows": gap.high, "seen": seen}
+            about = {"allows": gap.high, "seen": gap.low > 0 and gap.name != OWN_LEVELS and word != ""}
         if test is not None and gap is not None:
             about["widest"] = test.widest
-            test = replace(test, gap=gap.points, low=gap.low, high=gap.high, note=gap.note)
+            test = replace(test, gap=gap.points, low=gap.low, high=gap.high, note=gap.note, direction=word)
         rows = f"{count_text(found.n_samples)} {found.about.row_word.replace('samples', 'rows')}"
         standing = replace(standing, rows=rows, **about)
         changed: dict[str, Any] = {"gaps": gaps, "errors": errors, "views": views, "direction": direction}
