@@ -53,11 +53,12 @@ def test_no_answer_contradicts_another(world, kind):
     assert "at least 0.0 points" not in standing.words
     known = gap is not None and not gap.note
     if standing.answer == "no":
-        assert standing.why or (known and gap.low > 0), "a reason, or a gap that is one"
+        assert standing.why or (known and gap.low > 0 and found.direction.sized), "a reason, or a gap that is one"
     else:
         assert (not found.direction.sized and not known) or gap.low <= 0
         assert all(view.gap.direction == "no clear direction" for view in found.views if view.pvalue is None)
     for view in found.views:
+        assert standing.answer != "yes" or view.pvalue is None or view.gap.note or view.gap.high <= 10
         assert view.pvalue is None or view.pvalue <= 0.05 or view.gap.direction == "no clear direction"
     assert ("recalibrate" in said.lower()) <= (standing.answer == "no")
     assert ("Collect more rows" in said) == (standing.answer == "undecided")
