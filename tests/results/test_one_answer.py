@@ -108,3 +108,29 @@ def test_a_table_for_a_paper_has_few_numbers_and_the_bins_of_ece(kind):
     heads = tc.evaluate(y, p, n_resamples=99, **options).to_markdown().split("\n")[0]
     ece = "ECE (15 bins) | " if kind == "binary" else ""
     assert heads == f"| model | gap | interval | p | Brier | {ece}n |"
+
+
+def test_ece_has_one_value_per_data_set_at_every_entry_point():
+    y, p, _ = worlds.arguments("binary", 500, sharpen=1.8)
+    y, two, stream = y.astype(int), np.column_stack([1 - p, p]), tc.stream()
+    stream.update(y, p)
+    edges = np.ceil(15 * p).clip(1) - 1  # bins are closed on the right, as in torchmetrics
+    plain = sum(abs((p - y)[edges == b].sum()) for b in range(15)) / len(y)
+    found: Any = [tc.ece(y, p), tc.ece(y, two), tc.evaluate(y, p, n_resamples=19).ece, tc.evaluate(y, two).ece]
+    found += [tc.compare(y, {"a": p, "b": two}, n_resamples=19).evaluations[name].ece for name in "ab"]
+    np.testing.assert_allclose([*found, stream.result().ece], plain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "axes"),
+    [("binary", ("predicted probability", "observed frequency")), ("multiclass", ("confidence", "accuracy"))],
+)
+def test_a_diagram_draws_what_the_gap_of_its_title_measures(kind, axes):
+    y, p, options = worlds.arguments(kind, 500, sharpen=1.8)
+    found: Any = tc.evaluate(y, p, n_resamples=99, **options)
+    ax: Any = tc.plots.reliability(found)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == axes
+    assert f"gap {found.gap.points:.2g} points" in ax.get_title()
+    smallest = ax.get_lines()[-1].get_xdata().min()
+    assert smallest < 0.1 if kind == "binary" else smallest > 1 / 3
+    ax.figure.clear()
