@@ -57,7 +57,8 @@ def assert_same_parts(metric, here, there):
     np.testing.assert_allclose(metric.of(there), metric.of(here), rtol=1e-9, atol=1e-14)
     if metric.norm == "l2":
         for ours, theirs in zip(metric.parts(there), metric.parts(here), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
+            np.testing.assert_allclose(ours[:-1], theirs[:-1], rtol=1e-8, atol=1e-12)
+            np.testing.assert_allclose(ours.gap, theirs.gap, rtol=1e-8, atol=1e-4)  # 100 times the root of rounding
 
 
 @pytest.mark.heavy

@@ -17,8 +17,10 @@ def main() -> None:
     """Entry point of the `truecal` command."""
     signal.signal(signal.SIGINT, _leave)  # while libraries load there is nothing to tidy up
     _spell_in_any_encoding()
+    if sys.argv[1:] == ["--version"]:
+        raise SystemExit(_flush(0, f"truecal {__version__}\n"))
     try:
-        code = _version() if sys.argv[1:] == ["--version"] else _run()
+        code = _run()
     except ModuleNotFoundError as error:
         _complain(f'the truecal command needs {error.name}: run pip install "truecal[cli]"')
         code = 1
@@ -28,11 +30,6 @@ def main() -> None:
     if code == INTERRUPTED:
         _complain("interrupted")
     raise SystemExit(_flush(code))
-
-
-def _version() -> int:
-    print(f"truecal {__version__}")
-    return 0
 
 
 def _run() -> int:
@@ -87,10 +84,11 @@ def _spell_in_any_encoding() -> None:
             stream.reconfigure(errors="truecal")
 
 
-def _flush(code: int) -> int:
+def _flush(code: int, text: str = "") -> int:
     """The exit code once all is printed. What cannot be printed is dropped, or Python would fail once more at exit."""
     try:
         if sys.stdout is not None:
+            sys.stdout.write(text)
             sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
