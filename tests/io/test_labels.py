@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
@@ -13,7 +14,7 @@ import safetensors.numpy
 import torch
 
 from prediction_files import LABELS, PROBA, Array, npz, refusal, write
-from truecal.io import read_labels, read_predictions
+from truecal.io import FileError, read_labels, read_predictions
 
 
 def test_labels_are_names_or_indices(tmp_path: Path) -> None:
@@ -38,6 +39,52 @@ def test_labels_are_names_or_indices(tmp_path: Path) -> None:
     assert labels("label,prob_0,prob_1", "1.0,0.5,0.5", "0.0,0.5,0.5") == [1, 0]
     assert labels("label, prob_a, prob_b", " b, 0.5, 0.5", "a , 0.5, 0.5") == [1, 0]
     assert labels("label,prob_NA,prob_null", "null,0.5,0.5", "NA,0.5,0.5") == [1, 0]
+
+
+def test_label_1_of_two_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    below_chance = np.where(rng.uniform(size=200) < 1 - p, "b", "a")
+
+    def read(labels: Array, columns: tuple[str, ...] = ("prob",), **how: str) -> tuple[list[str], tuple[str, ...]]:
+        table = pd.DataFrame({"label": labels}).assign(**dict.fromkeys(columns[:-1], 1 - p), **{columns[-1]: p})
+        table.assign(**decided).to_csv(tmp_path / "a.csv", index=False)
+        found = read_predictions(tmp_path / "a.csv", **how)  # type: ignore[arg-type]  # positive
+        assert found.y_true is not None
+        return sorted(set(labels[np.asarray(found.y_true) == 1])), found.notes
+
+    decided: dict[str, Array] = {}
+    for columns in (("prob",), ("prob_0", "prob_1")):  # nothing else tells
+        ones, notes = read(below_chance, columns)
+        assert ones == ["a"]
+        assert any("larger probabilities: if label 1 is 'b', pass positive (--positive) b" in note for note in notes)
+        assert read(below_chance, columns, positive="b")[0] == ["b"]
+    with pytest.raises(FileError, match="against the labels"):  # names tell, and are not overridden
+        read(np.where(below_chance == "b", "yes", "no"))
+    decided = {"predicted": np.where(p > 0.5, "b", "a")}  # predicted labels tell
+    with pytest.raises(FileError, match="against the labels"):
+        read(below_chance)
+    ones, notes = read(np.where(rng.uniform(size=200) < p, "b", "a"))
+    assert ones == ["b"] and "label 1 = 'b', which is predicted where the probability is large" in notes
+    decided = {}
+    with pytest.raises(FileError, match=r"pass --positive [ab] or --positive [ab]$"):
+        read(rng.choice(["a", "b"], size=200))
+
+
+def test_two_labels_beside_a_score_that_is_never_below_one_half(tmp_path: Path) -> None:
+    target, label = [0, 1] * 10, [0, 1, 1, 1] * 5
+    table = pd.DataFrame({"age": range(20), "target": target, "Label": label, "Score": np.linspace(0.5, 0.9, 20)})
+    table.to_csv(tmp_path / "pycaret.csv", index=False)
+    read = read_predictions(tmp_path / "pycaret.csv")
+    assert read.correct is not None and read.correct.mean() == 0.75
+    table.assign(Label=target).to_csv(tmp_path / "same.csv", index=False)
+    assert "expected predictions" in refusal(tmp_path / "same.csv")
+
+
+def test_a_class_prediction_is_no_outcome(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "winprobability,win_classprediction,win_groundtruth\n0.3,1,0\n0.1,0,1\n0.6,1,1\n")
+    read = read_predictions(tmp_path / "a.csv")
+    assert read.y_true is not None and read.y_true.tolist() == [0, 1, 1]
 
 
 def test_names_in_arrays(tmp_path: Path) -> None:

@@ -287,6 +287,8 @@ def is_prediction(name: str) -> bool:
     said = meaning(name)
     if is_called(name, "prediction") or is_decided(name):
         return True
+    if key_of(name).endswith(("prediction", "predicted")) and not is_called(name, "correct"):  # win_classprediction
+        return True
     weak = said is not None and said.said == "weak" and said.word not in ("oof", "conf", "confidence")
     return weak and not is_identifier(name)
 
@@ -357,8 +359,8 @@ def choose_label(unused: Sequence[str], can: Sequence[str]) -> str:
     if not can:
         why = f"no values of {listing(unused)} can be the labels: " if unused else ""
         return f"{why}pass them with --labels FILE"
-    other = " (or another of them)" if len(can) > 1 else ""
-    how = f"pass --label-column {shlex.quote(can[0])}{other}, or --labels FILE"
+    own = shlex.quote(can[0]) if len(can) == 1 else "with the one of the outcomes"
+    how = f"pass --label-column {own}, or --labels FILE"
     return f"columns that can hold them: {listing(can)}: {how}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -105,18 +106,25 @@ class Outcomes:
     strict: bool = False  # the order of the names says nothing
     numbers: Floats | None = None  # the predictions
     batch: bool = False  # of a table, whose other rows may tell more
+    decided: str | None = None  # the label that is predicted where the one number is large
 
     @property
     def one(self) -> bool:
         """Whether there is one number per row."""
         return self.numbers is not None and self.numbers.size == len(self.numbers)
 
-    def leaning(self, values: Values, kept: list[Any]) -> str | None:
-        """The label of two whose rows have the larger predictions of the last column; None where no rows tell."""
+    def leaning(self, values: Values, kept: list[Any]) -> tuple[str, str] | None:
+        """Label 1 of two, and why: predicted where the last column is large, or with larger predictions."""
         if self.numbers is None or self.batch or len(kept) != 2 or len(self.numbers) != len(values):
             return None
+        if self.decided is not None and self.decided in map(str, kept):
+            return self.decided, "which is predicted where the probability is large"
         z = agreement(self.numbers.reshape(len(values), -1)[:, -1], np.asarray(values == kept[1], dtype=np.intp))
-        return None if z is None or abs(z) < AGREE else str(kept[int(z > 0)])
+        if z is None or abs(z) < AGREE:
+            return None
+        one, other = str(kept[int(z > 0)]), str(kept[int(z <= 0)])
+        turn = f"if label 1 is {quote(other)}, pass {POSITIVE_OPTION} {shlex.quote(other)}"
+        return one, f"whose rows have the larger probabilities: {turn}"
 
 
 def label_indices(request: Request, values: Values, outcomes: Outcomes, where: str) -> tuple[Indices | Floats, str]:
@@ -221,11 +229,10 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
             chosen = [v for v, pole in zip(distinct, signs, strict=True) if pole]
             return are(chosen, f"label 1 = {listing(chosen)}" if chosen else "")
         if (larger := outcomes.leaning(values, kept)) is not None:
-            return are([larger], f"label 1 = {quote(larger)}, whose rows have the larger probabilities")
+            return are(larger[:1], f"label 1 = {quote(larger[0])}, {larger[1]}")
         if outcomes.one and numbers_if_whole(values).dtype == object and len(distinct) == 2:
-            how = (
-                f"say which label the probability is of with {POSITIVE_OPTION}, such as --positive {quote(distinct[0])}"
-            )
+            each = " or ".join(f"--positive {shlex.quote(label)}" for label in distinct)
+            how = f"say which label the probability is of: pass {each}"
             raise request.refuse(
                 f"expected two labels such as 0 and 1 or no and yes, {where} has {listing(distinct)}: {how}"
             )
@@ -237,6 +244,8 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
     if wanted is not None:
         one = next((known.index(key_of(wanted)) for known in keys if key_of(wanted) in known), None)
         one = next((j for j, name in enumerate(names) if key_of(name) in key_of(wanted)), None) if one is None else one
+        if one is None and wanted in distinct and len(distinct) == 2:  # of two columns the last
+            return are([wanted], f"label {wanted} = the last column")
         if one is None or None in signs:
             raise request.refuse(f"expected one of {listing(names)} for {POSITIVE_OPTION}, got {quote(wanted)}")
     elif None not in signs:
@@ -253,9 +262,9 @@ def _of_two(request: Request, values: Values, outcomes: Outcomes, where: str) ->
                 raise request.refuse(
                     f"cannot tell which of {listing(names)} the label {quote(distinct[0])} in {where} means: {how}"
                 )
-            one = int(bool(polarity(larger)))
+            one = int(bool(polarity(larger[0])))
     elif values.dtype == object and (larger := outcomes.leaning(values, kept)) is not None:
-        return are([larger])  # of two columns the last
+        return are(larger[:1], f"label {larger[0]} = the last column, {larger[1]}")
     if one is None:
         return None
     indices, _ = are(v for v, pole in zip(distinct, signs, strict=True) if pole)

@@ -348,6 +348,8 @@ class _Search:
         found = [n for n in found if self.forms[n] != VECTOR and not is_called(n, "confidence")]
         if not found and len(self.labels.names) > 1 and is_called(self.labels.names[0], "truth"):
             found = [n for n in self.labels.names if not is_called(n, "truth")]
+        elif not found and confidence is not None and self._is_of_predicted(confidence):
+            found = list(self.labels.names[1:])  # a row is a hit where both are equal, whichever is predicted
         if len(found) > 1 and confidence is not None and (said := meaning(confidence)) is not None:
             found = [n for n in found if (m := meaning(n)) is not None and m.rest == said.rest] or found
         if len(found) > 1:  # in two codings: that of the labels
@@ -359,6 +361,15 @@ class _Search:
             how = f": name the numbers of one with {COLUMNS_OPTION}, such as {quote(said_all[0])}" if said_all else ""
             raise self.request.refuse(f"expected one {self.what} of predicted labels, found {listing(found)}{how}")
         return found[0] if found else None
+
+    def _is_of_predicted(self, name: str) -> bool:
+        """Whether numbers are never below 1/2, beside two columns of the same labels that differ in some rows."""
+        own, names = self._facts([name]).get(name), self.labels.names
+        rows = None if self.peek is None or len(names) != 2 else self.peek(names)
+        if not rows or own is None or not own.in_unit or own.rows < FEWEST_DECIDED or own.numbers.min() < 0.5:
+            return False
+        first, second = (list(map(str, values)) for values in rows.values())
+        return first != second and set(first) == set(second)
 
     def by_score(self) -> Layout | None:
         """One column of vectors, or of numbers where nothing else could be a class, called score, y_score, ..."""

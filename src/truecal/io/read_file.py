@@ -463,8 +463,8 @@ def _indices(
         raise request.refuse(f"expected a label for each of {shape[0]} rows, {where} has {len(values)}")
     outcomes = Outcomes(shape[1], classes)
     if parts is not None:
-        strict = parts.what == "column"
-        outcomes = Outcomes(shape[1], classes, parts.layout.of, parts.label, strict, parts.numbers, parts.batch)
+        told = (parts.layout.of, parts.label, parts.what == "column", parts.numbers, parts.batch, parts.decided)
+        outcomes = Outcomes(shape[1], classes, *told)
     indices, note = label_indices(request, values, outcomes, where)
     columns = () if parts is None else parts.layout.columns
     if note:

@@ -42,13 +42,14 @@ from truecal.io.label_values import (
     numbers_if_whole,
     shares,
 )
-from truecal.io.layouts import find_layout, unnamed_layout
+from truecal.io.layouts import MOST_MODELS, find_layout, unnamed_layout
 from truecal.io.prediction_file import Floats, Indices
 from truecal.io.roles import (
     NUMBER,
     VECTOR,
     Forms,
     Peek,
+    above,
     called,
     facts_of,
     is_called,
@@ -133,6 +134,7 @@ class FileParts:
     can_label: tuple[str, ...] = ()  # columns whose values would do as labels, where none were found
     stacked: str = ""  # the column that says which of several models each row is of
     batch: bool = False  # of a table whose columns were found before
+    decided: str | None = None  # the label that a text column of decisions has where the one number is large
     facts: Any = None  # of rows, as `sums.compiled_columns` has them, where they are known
 
 
@@ -211,14 +213,18 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
     elif family:
         labels, where = source.numbers(family, False).astype(np.float64), f"{what}s {listing(family)}"
         notes.append(f"labels from the {where} (one per class, by their names)")
-    classes, key = layout.classes, None
+    classes, key, decided = layout.classes, None, None
     if what == "key" and layout.kind != "top_label":
         key = next((name for name in forms if is_called(name, "classes")), None)
     elif (
         labels is not None and not batch and (told := _named_by_decisions(source, layout, numbers, labels)) is not None
     ):
-        classes, decision = told
-        notes.append(f"class names from {quote(decision)}, which is the class of the largest probability in all rows")
+        named_so, decision = told
+        if len(named_so) == 1:
+            decided = named_so[0]
+        else:
+            classes, what_of = named_so, "which is the class of the largest probability in all rows"
+            notes.append(f"class names from {quote(decision)}, {what_of}")
     if key is not None:
         classes = tuple(str(v) for v in _per_row(source, key).tolist())
         check_names(request.path, classes, "class")
@@ -240,6 +246,7 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
         unordered=source.unordered,
         groups=source.groups,
         batch=batch,
+        decided=decided,
         label=label or "",
         told=found.labels.told or bool(request.label_column),
         weak=found.labels.weak,
@@ -256,18 +263,26 @@ def extract(request: Request, source: Source, labels_elsewhere: bool, found: Fou
 def _named_by_decisions(
     source: Source, layout: Layout, numbers: Floats, labels: Values
 ) -> tuple[tuple[str, ...], str] | None:
-    """The classes of columns, or of vectors, that have numbers or no names where labels are text."""
+    """The classes of columns or vectors that have numbers or no names where labels are text, or that of one number."""
     known = layout.classes is not None and numbers_if_whole(np.array(layout.classes, dtype=object)).dtype == object
-    if known or numbers.ndim != 2 or numbers.shape[1] < 2 or labels.dtype != object or len(labels) != len(numbers):
+    if known or numbers.ndim > 2 or labels.dtype != object or len(labels) != len(numbers):
         return None
     if numbers_if_whole(labels).dtype != object:
         return None
+    found: tuple[str, ...] | None
     for name in (n for n in source.forms if is_prediction(n) and source.forms[n] not in (NUMBER, VECTOR)):
         try:
             decisions = source.values(name)
         except FileError:  # gaps, or lists
             continue
-        if decisions.shape == labels.shape and (found := named_by_decisions(numbers, decisions, labels)) is not None:
+        if decisions.shape != labels.shape:
+            continue
+        if numbers.ndim == 2 and numbers.shape[1] > 1:
+            found = named_by_decisions(numbers, decisions, labels)
+        else:
+            one = above(numbers.ravel(), decisions.tolist())
+            found = None if one is None else (one,)
+        if found is not None:
             return found, name
     return None
 
@@ -523,7 +538,7 @@ def _check_probabilities(path: str, numbers: Floats, layout: Layout) -> None:
             if "divide each row" in what:  # which --normalize does only where it cannot hide another fault
                 what, hint = (
                     what.partition(": divide each row")[0],
-                    hint if hint.startswith((".", ":")) else _several(numbers),
+                    hint if hint.startswith((".", ":")) else _several(path, numbers, layout),
                 )
         raise failure(path, f"{what}{hint}") from error
 
@@ -534,13 +549,15 @@ def _has_whole(numbers: Floats) -> bool:
         return len(numbers) >= FEWEST and bool((numbers == np.floor(numbers)).all(axis=0).any())
 
 
-def _several(numbers: Floats) -> str:
+def _several(path: str, numbers: Floats, layout: Layout) -> str:
     """What to do about numbers in [0, 1] that are not shares of one whole."""
     if bool((numbers == np.floor(numbers)).all()):
         return ": these are decisions, 0 and 1; write the predicted probabilities"
+    names = f" {shlex.quote(path)} --columns {shlex.quote(','.join(layout.columns))}"
     return (
         ": if several labels can apply, pass --task multilabel; if these are one-vs-rest scores, measure one class "
-        f"with {COLUMNS_OPTION} and {POSITIVE_OPTION}; if they are models, run truecal compare"
+        f"with {COLUMNS_OPTION} and {POSITIVE_OPTION}; if they are models, run: truecal compare"
+        f"{names if 1 < len(layout.columns) <= MOST_MODELS else ''}"
     )
 
 
