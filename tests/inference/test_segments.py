@@ -218,8 +218,8 @@ def test_refused():
     many = {f"f{j}": np.random.default_rng(j).integers(0, 30, 300).astype(str) for j in range(40)}
     with pytest.raises(ValueError, match="more than 20,000 segments"):
         tc.segments(y, u, many, min_rows=1)
-    with pytest.raises(ValueError, match="at least 10 groups, got 3"):
-        tc.evaluate(y, u, features=columns, groups=np.arange(300) // 100)
+    with pytest.raises(ValueError, match="at least 12 groups, got 11"):
+        tc.evaluate(y, u, features=columns, groups=np.arange(300) % 11)
 
 
 def test_evaluate_holds_the_segments():

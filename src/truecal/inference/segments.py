@@ -37,10 +37,10 @@ from .direction import NO_DIRECTION
 from .features import Feature, Grouping, group_rows, read_features
 from .repair import fit_line, with_line
 from .segment_forms import SegmentForms, squares_by_segment
+from .sign_flips import FEWEST_BLOCKS
 from .view_sums import over
 
 DRAWS, FEWEST_DRAWS = 999, 199
-FEWEST_CLUSTERS = 10
 MOST_FINDINGS, SHOWN = 20, 3
 _WORK = 4e10  # additions of all draws: with more the default number of draws is smaller
 _ROUNDING = 1e-9
@@ -196,7 +196,7 @@ def segments(
     in points with an interval, a direction, and a familywise p-value: if all segments are calibrated, one of them has
     p ≤ .05 in at most 5% of samples, however many there are and however they overlap. Significant segments that overlap
     are joined into findings. Several classes are checked by their confidence, or with error="classwise" class by class.
-    Rows must be independent, or `groups` name their clusters, of which at least ten are needed.
+    Rows must be independent, or `groups` name their clusters, of which at least 12 are needed.
 
     >>> import numpy as np, truecal as tc
     >>> rng = np.random.default_rng(0)
@@ -246,8 +246,8 @@ def segments_of(
         classes = inputs.kind.view_names(inputs.thresholds, None)
     else:
         inputs.check_one_label("segments")
-    if clusters is not None and clusters[1] < FEWEST_CLUSTERS:
-        raise ValueError(f"segments needs at least {FEWEST_CLUSTERS} groups, got {clusters[1]}")
+    if clusters is not None and clusters[1] < FEWEST_BLOCKS:
+        raise ValueError(f"segments needs at least {FEWEST_BLOCKS} groups, got {clusters[1]}")
     columns = read_features(features, inputs.n_samples, bins, min_rows)
     _refuse_outcomes(columns, inputs)
     groups = group_rows(columns, inputs.n_samples, pairs, min_rows)
