@@ -32,10 +32,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_page_of_the_theorem_shows_the_stored_shares():
     with open(ROOT / "results" / "conclusions" / "same-order.csv") as file:
         rows = list(csv.DictReader(file))
-    held, wrong = ([float(row[name]) for row in rows] for name in ("interval holds rho", "wrong"))
+    wrong = [float(row["wrong"]) for row in rows]
     words = " ".join((ROOT / "docs" / "compare.md").read_text().split())
     assert {row["world"] for row in rows} == set(PAIRS) and {row["samples"] for row in rows} == {"200"}
-    assert f"contained ρ in {min(held):.2f} to {max(held):.2f} of the cases".replace("0.", ".") in words
     assert f"at most {max(wrong):.2f} of the answers".replace("0.", ".") in words
 
 

@@ -104,7 +104,7 @@ def test_gaps_are_drawn_largest_first_with_their_numbers(page):
 
 def test_one_model_opens_with_a_sentence_that_names_it():
     page = Page(render_report(tc.evaluate([0, 1] * 400, [0.4, 0.6] * 400, name="lucky", n_resamples=99)))
-    assert "lucky is not calibrated: too low by" in page.text or "lucky is not calibrated: under-confident" in page.text
+    assert "lucky is not calibrated: about right on average, but too moderate" in page.text
 
 
 def test_what_needs_explaining_is_folded(page):
