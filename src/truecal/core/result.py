@@ -95,7 +95,7 @@ _SIGNS = {ord(char): chr(0x2400 + ord(char)) for char in "\t\n\v\f\r"}
 def on_one_line(name: object) -> str:
     """The name that a user gave to a model, class, group, feature or file, with signs for tabs and line breaks.
 
-    Names enter results through this function, so that none can look like a line of its own.
+    Names enter results through this function, so that none can look like a separate line.
 
     >>> from truecal.core.result import on_one_line
     >>> on_one_line("a\\n  calibrated?   yes")

@@ -13,7 +13,7 @@ from .extras import require
 from .result import Result, clean, clean_lines, html_text, table_html
 
 WIDTH = 80
-_NARROWEST = 12  # a name that is longer has a line of its own where the table would be too wide
+_NARROWEST = 12  # a longer name gets a separate line where the table would be too wide
 
 
 class Head(NamedTuple):
@@ -39,7 +39,7 @@ def width_of(text: str) -> int:
 def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
     """A table as lines, its titles first; where its numbers are wider than `width`, every row becomes a sentence.
 
-    A first cell that does not fit has a line of its own, also without a `width`, where 80 places are usual.
+    A first cell that does not fit gets a separate line, also without a `width`, where 80 places are usual.
 
     >>> from truecal.core.tables import Head, table_lines
     >>> print("\\n".join(table_lines([Head("model", False), Head("Brier")], [["a", "0.25"], ["forest", "0.3"]])))

@@ -206,7 +206,7 @@ def u_test(
 
 
 def _simulated(frozen: BinnedSample, draws: int, seed: int, sampler: Sampler | None) -> tuple[Draws, str]:
-    """Return draws of U, and the null hypothesis in words.
+    """Return draws of U, and the text of the null hypothesis.
 
     Predictions on a GPU are drawn from and counted there, over quantile bins without weights; else on the CPU.
     """

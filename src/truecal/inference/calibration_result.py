@@ -115,10 +115,10 @@ class FormDetail(Result):
 class CalibrationTest(Result):
     """The outcome of a calibration test; `pvalue` has exact level at every n under `null`.
 
-    `strongest` is the strongest violation in words; `details` holds every form that was tested. `gap`, `low` and `high`
+    `strongest` describes the strongest violation; `details` holds every form that was tested. `gap`, `low` and `high`
     are the gap in points and its interval, where there is one. `standing` answers "calibrated?" as `evaluate` does.
     With `max_gap`, in points, `verdict` is "yes" where `high` is at most `max_gap`, "no" where `low` exceeds it, and
-    "undecided" otherwise; `sentence` is the result in words.
+    "undecided" otherwise; `sentence` is the result as text.
     """
 
     pvalue: float
@@ -204,7 +204,7 @@ class CalibrationTest(Result):
 
     @property
     def sentence(self) -> str:
-        """The result in words."""
+        """The result as text."""
         if self.max_gap is None or self.gap is None or self.low is None or self.high is None:
             return f"undecided: {self.null}" if not self.n_resamples else self.standing.words
         limit = f"{self.max_gap:g} points"

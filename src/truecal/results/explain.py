@@ -57,8 +57,8 @@ def _rest(found: Evaluation) -> tuple[str, ...]:
     often = "less than one sample in 10,000" if p < 1e-4 else f"{bound} one sample in {round(1 / p):,}"
     second = f"This is more than chance: a calibrated model looks so in {often}."
     if standing.why:
-        return f"{second} What is off: {standing.why}.", "Recalibrate it before anyone relies on its probabilities."
-    if gap is None or gap.note:
+        second = f"{second} What is off: {standing.why}."
+    if gap is None or gap.note or (standing.why and gap.low <= 0):
         return second, "Recalibrate it before anyone relies on its probabilities."
     size = f"Its probabilities are typically {points_text(gap.points)} points off"
     between = f"(between {points_text(gap.low)} and {points_text(gap.high)})"
